@@ -1,0 +1,1 @@
+"""The operation itself: keys, values and queries, weights and contexts, random keys."""
