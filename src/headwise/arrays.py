@@ -22,6 +22,8 @@ from headwise.errors import ArrayTypeError, NotFiniteError, ShapeError
 # An array of any library. Shapes are written in annotations (jaxtyping) and checked in the tests.
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
+# What a user hands in: such an array, a list, or a mistake. The door tells which.
+Given: TypeAlias = Any
 
 _NAMES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "cupy": "CuPy", "array_api_strict": "array-api-strict"}
 

@@ -2,19 +2,19 @@
 
 from jaxtyping import Bool, Float
 
-from headwise.arrays import Array
+from headwise.arrays import Array, Given
 from headwise.core.attention import Attention
 from headwise.core.masks import Mask
 from headwise.core.setting import prepare
 
 
 def attend(
-    queries: Float[Array, "*_ d"],
-    keys: Float[Array, "*_ k d"],
-    values: Float[Array, "*_ k v"],
+    queries: Float[Array, "*_ q d"] | Given,
+    keys: Float[Array, "*_ k d"] | Given,
+    values: Float[Array, "*_ k v"] | Given,
     *,
     scale: float = 1.0,
-    allowed: Bool[Array, "..."] | Mask | None = None,
+    allowed: Bool[Array, "*_ q k"] | Mask | Given = None,
     empty: str = "error",
 ) -> Attention:
     """Read from values by softmax attention.

@@ -13,7 +13,7 @@ from array_api_compat import is_torch_array
 from jaxtyping import Float, Int
 
 from headwise import arrays
-from headwise.arrays import Array
+from headwise.arrays import Array, Given
 from headwise.core import running, with_torch
 from headwise.core.rows import check_rows
 from headwise.core.running import Mixture, Statistics
@@ -103,7 +103,7 @@ class Attention(Shown):
         """A bound on the rounding error of each score of a query; weights are off by about that much, relatively."""
         return self._answer(self._setting.score_error())
 
-    def log_leak(self, indices: int | Iterable[int]) -> Float[Array, "*batch"]:
+    def log_leak(self, indices: int | Iterable[int] | Given) -> Float[Array, "*batch"]:
         """Return the log of the weight outside a set of keys; -1e6 is as exact as -1.
 
         Parameters
@@ -124,7 +124,7 @@ class Attention(Shown):
         loss = xp.where(alone, 0.0, loss)
         return self._answer(xp.where(outside.total > 0, -loss, -xp.inf))
 
-    def leak(self, indices: int | Iterable[int]) -> Float[Array, "*batch"]:
+    def leak(self, indices: int | Iterable[int] | Given) -> Float[Array, "*batch"]:
         """Return the weight outside a set of keys; `log_leak` tells those too small for a number."""
         return self._setting.xp.exp(self.log_leak(indices))
 

@@ -1,14 +1,14 @@
 """Several heads: queries on shared keys whose contexts are averaged, and projected heads as in Transformers."""
 
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from array_api_compat import array_namespace, device
 from jaxtyping import Bool, Float
 
 from headwise import arrays
-from headwise.arrays import Array
+from headwise.arrays import Array, Given
 from headwise.core.attend import attend
 from headwise.core.attention import Attention
 from headwise.core.masks import Mask, Table, as_mask
@@ -42,7 +42,7 @@ class HeadsAttention(Shown):
     @cached_property
     def mean_weights(self) -> Float[Array, "*_ k"]:
         """The weights averaged over the heads, as ``nn.MultiheadAttention`` reports them."""
-        return array_namespace(self.weights).mean(self.weights, axis=self._axis - 1)
+        return array_namespace(self.weights).mean(self.weights, axis=self._axis - (self._axis < 0))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the joint contexts and each head as plain data."""
@@ -73,12 +73,12 @@ class HeadsAttention(Shown):
 
 
 def average_heads(
-    queries: Float[Array, "*_ d"],
-    keys: Float[Array, "k d"],
-    values: Float[Array, "k v"],
+    queries: Float[Array, "h *q d"] | Given,
+    keys: Float[Array, "k d"] | Given,
+    values: Float[Array, "k v"] | Given,
     *,
     scale: float = 1.0,
-    allowed: Bool[Array, "..."] | Mask | None = None,
+    allowed: Bool[Array, "*_ q k"] | Mask | Given = None,
     empty: str = "error",
 ) -> HeadsAttention:
     """Let several heads read the same keys and values, and average what they read.
@@ -177,7 +177,7 @@ class MultiHeadAttention:
         self.extra = None if extra is None else _extra_rows(extra, sizes)
 
     @classmethod
-    def from_torch(cls, module: object) -> Self:
+    def from_torch(cls, module: object) -> "MultiHeadAttention":
         """Take the parameters of an ``nn.MultiheadAttention``: packed or separate projections, biases, extra rows.
 
         Inputs are ``(..., position, width)`` whatever the module's ``batch_first`` says, and masks say who *may* look.
@@ -188,11 +188,11 @@ class MultiHeadAttention:
 
     def __call__(
         self,
-        queries: Float[Array, "*_ q width"],
-        keys: Float[Array, "*_ k width2"] | None = None,
-        values: Float[Array, "*_ k width3"] | None = None,
+        queries: Float[Array, "*_ q width"] | Given,
+        keys: Float[Array, "*_ k width"] | Given = None,
+        values: Float[Array, "*_ k width"] | Given = None,
         *,
-        allowed: Bool[Array, "..."] | Mask | None = None,
+        allowed: Bool[Array, "*_ q k"] | Mask | Given = None,
         empty: str = "error",
     ) -> HeadsAttention:
         """Attend from tokens to tokens; keys default to the queries and values to the keys.

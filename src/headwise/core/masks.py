@@ -21,6 +21,9 @@ _BLOCK = 1 << 20
 class Mask(ABC):
     """A rule that says which query may look at which key."""
 
+    # NumPy leaves `array & mask` to the mask.
+    __array_ufunc__ = None
+
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise import arrays
+from headwise.arrays import Array, Given
 from headwise.core.rows import check_rows
 from headwise.errors import CovarianceError, OptionError, ShapeError
 from headwise.shown import MOST_ROWS, Shown, Summary, number
@@ -87,12 +88,12 @@ class RandomKeys(Shown):
 
     def __init__(
         self,
-        means: Float[Any, "k d"],
+        means: Float[Array, "k d"] | Given,
         *,
-        isotropic: float | Float[Any, " k"] = 0.0,
-        diagonal: Float[Any, "*_ d"] | None = None,
-        factors: Mapping[int, Any] | None = None,
-        along_mean: Mapping[int, float] | None = None,
+        isotropic: float | Float[Array, " k"] | Given = 0.0,
+        diagonal: Float[Array, "*_ d"] | Given = None,
+        factors: Mapping[int, Float[Array, "d rank"]] | Given = None,
+        along_mean: Mapping[int, float] | Given = None,
     ) -> None:
         """Check every part and that each covariance is positive semidefinite."""
         self.means = means if arrays.is_mapped(means) else arrays.float64("RandomKeys", "means", means)
@@ -114,12 +115,12 @@ class RandomKeys(Shown):
         """How many coordinates."""
         return int(self.means.shape[1])
 
-    def score_law(self, queries: Float[Any, "*_ d"]) -> ScoreLaw:
+    def score_law(self, queries: Float[Array, "*h d"] | Given) -> ScoreLaw:
         """Return the exact law of the scores for queries ``(h, d)``, one per head; ``(d,)`` counts as one head."""
         parts = list(self.score_blocks(queries))
         return ScoreLaw(np.concatenate([mean for _, mean, _ in parts]), np.concatenate([cov for _, _, cov in parts]))
 
-    def score_blocks(self, queries: Float[Any, "*_ d"]) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def score_blocks(self, queries: Float[Array, "*h d"] | Given) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield rows, means ``(k, h)`` and covariances ``(k, h, h)`` of the scores block by block, in bounded memory."""
         heads = np.atleast_2d(arrays.float64("score_law", "queries", queries))
         if heads.ndim != 2:  # noqa: PLR2004
@@ -167,7 +168,7 @@ class RandomKeys(Shown):
 
     def covariance(self, row: int) -> Float[np.ndarray, "d d"]:
         """Return the covariance matrix of one key; for looking at, nothing else uses it."""
-        (row,) = check_rows("covariance", row, self.count, "row")
+        (row,) = check_rows("covariance", row, self.count, "row").tolist()
         factor, mean = self._factor_of(row), self._mean(row)
         matrix: np.ndarray = np.diag(self._row_variances(row)) + factor @ factor.T
         return matrix + self.along_mean.get(row, 0.0) * np.outer(mean, mean)
@@ -237,7 +238,7 @@ class RandomKeys(Shown):
             raise CovarianceError("RandomKeys", f"{name} holds variances, at least 0, but the smallest is {found.min()}")
         return found
 
-    def _by_row(self, name: str, given: Mapping[int, Any] | None) -> list[tuple[int, Any]]:
+    def _by_row(self, name: str, given: Given) -> list[tuple[int, Any]]:
         if given is None:
             return []
         if not isinstance(given, Mapping):

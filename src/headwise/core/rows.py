@@ -5,10 +5,11 @@ from operator import index
 
 import numpy as np
 
+from headwise.arrays import Given
 from headwise.errors import ArrayTypeError, RowError
 
 
-def check_rows(function: str, indices: int | Iterable[int], count: int, name: str = "index") -> np.ndarray:
+def check_rows(function: str, indices: int | Iterable[int] | Given, count: int, name: str = "index") -> np.ndarray:
     """Return the named rows as an integer array, or refuse what is not the row of one of `count` keys.
 
     >>> check_rows("leak", [3, 1], 10)

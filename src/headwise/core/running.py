@@ -7,7 +7,7 @@ are scaled down. This file sums. What the sums mean (entropy, leak, contexts) is
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_numpy_array
@@ -26,20 +26,20 @@ class Mixture:
     context: Float[Array, "*_ q v"] | None  # sum of e^(s - peak) v
 
     @classmethod
-    def of(cls, xp: Namespace, scores: Float[Array, "*batch q k"], values: Float[Array, "*_ k v"] | None = None) -> Self:
+    def of(cls, xp: Namespace, scores: Float[Array, "*batch q k"], values: Float[Array, "*_ k v"] | None = None) -> "Mixture":
         """Sum over one block. NumPy scores are used up: their memory holds the exponentials."""
         peak = xp.max(scores, axis=-1)
         terms = _exp(xp, scores, finite(xp, peak)[..., None])
         return cls(peak, xp.sum(terms, axis=-1), None if values is None else terms @ values)
 
-    def merge(self, xp: Namespace, later: Self) -> Self:
+    def merge(self, xp: Namespace, later: "Mixture") -> "Mixture":
         """Return the sums over both sets of keys."""
         peak = xp.maximum(self.peak, later.peak)
         old, new = xp.exp(self.peak - finite(xp, peak)), xp.exp(later.peak - finite(xp, peak))
         context = None
         if self.context is not None and later.context is not None:
             context = self.context * old[..., None] + later.context * new[..., None]
-        return type(self)(peak, self.total * old + later.total * new, context)
+        return Mixture(peak, self.total * old + later.total * new, context)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Statistics:
     top: Int[Array, "*batch q"]  # row of the largest score, the first of equals
 
     @classmethod
-    def of(cls, xp: Namespace, scores: Float[Array, "*batch q k"], rows: Int[Array, " k"]) -> Self:
+    def of(cls, xp: Namespace, scores: Float[Array, "*batch q k"], rows: Int[Array, " k"]) -> "Statistics":
         """Sum over one block whose keys stand at `rows` of the whole."""
         peak = xp.max(scores, axis=-1)
         top = rows[0] + xp.argmax(scores, axis=-1)
@@ -75,7 +75,7 @@ class Statistics:
             top=top,
         )
 
-    def merge(self, xp: Namespace, later: Self) -> Self:
+    def merge(self, xp: Namespace, later: "Statistics") -> "Statistics":
         """Return the sums over both sets of keys."""
         first = self.peak >= later.peak
         high, low = {}, {}
@@ -86,7 +86,7 @@ class Statistics:
         factor = xp.where(low["peak"] > -xp.inf, xp.exp(-drop), 0.0)
         # 0 * inf where the lower peak is out of reach
         drop = xp.where(factor > 0, drop, 0.0)
-        return type(self)(
+        return Statistics(
             peak=high["peak"],
             rest=high["rest"] + factor * (1 + low["rest"]),
             moment=high["moment"] + factor * (low["moment"] + drop * (1 + low["rest"])),

@@ -3,7 +3,7 @@
 from jaxtyping import Bool, Float
 
 from headwise import arrays
-from headwise.arrays import Array
+from headwise.arrays import Array, Given
 from headwise.core.attention import Attention
 from headwise.core.masks import Mask
 from headwise.core.setting import prepare
@@ -37,9 +37,9 @@ class SelfAttention:
     def __init__(
         self,
         *,
-        key: Float[Array, "r d"] | None = None,
-        query: Float[Array, "r d"] | None = None,
-        value: Float[Array, "v d"] | None = None,
+        key: Float[Array, "r d"] | Given = None,
+        query: Float[Array, "r d"] | Given = None,
+        value: Float[Array, "v d"] | Given = None,
         scale: float = 1.0,
     ) -> None:
         """Check that the matrices agree with each other."""
@@ -53,7 +53,11 @@ class SelfAttention:
         self.scale = scale
 
     def __call__(
-        self, tokens: Float[Array, "*batch n d"], *, allowed: Bool[Array, "..."] | Mask | None = None, empty: str = "error"
+        self,
+        tokens: Float[Array, "*_ n d"] | Given,
+        *,
+        allowed: Bool[Array, "*_ n n"] | Mask | Given = None,
+        empty: str = "error",
     ) -> Attention:
         """Let every token read every token; `allowed` and `empty` as in `attend`."""
         maps = {"queries": ("query", self.query), "keys": ("key", self.key), "values": ("value", self.value)}

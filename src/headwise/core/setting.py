@@ -97,7 +97,7 @@ class Setting:
             scores = scaled @ xp.matrix_transpose(keys)
         risky = self.may_overflow and not bool(xp.all(xp.isfinite(scores)))
         if risky:
-            scores = self._rescued(keys, rows, columns)
+            scores = xp.where(xp.isfinite(scores), scores, self._rescued(keys, rows, columns))
         if self.mask is not None:
             scores = xp.where(self.mask.block(xp, self.device, rows, columns), scores, -xp.inf)
         if risky and bool(xp.any(scores == xp.inf)):
@@ -166,7 +166,8 @@ class Setting:
         """Bound the rounding error of every score of a query by gamma_(d+2) |scale| |q|_1 max|k|."""
         terms = (self.keys.shape[-1] + 2) * float(self.xp.finfo(self.computing).eps) / 2
         lengths = self.xp.sum(self.xp.abs(self.scaled_queries(slice(0, self.query_count))), axis=-1)
-        return lengths * (terms / (1 - terms) * self.magnitude("keys"))
+        bound = lengths * (terms / (1 - terms) * self.magnitude("keys"))
+        return self.xp.broadcast_to(bound, (*self.batch, self.query_count))
 
 
 def _cut(count: int, size: int) -> Iterator[slice]:

@@ -1,0 +1,59 @@
+"""Shape checks on, the array libraries, and settings of the property tests."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_strict
+import jax
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Every annotated function of headwise checks the shapes it says it takes and gives.
+install_import_hook("headwise", "shapes.check")
+
+jax.config.update("jax_enable_x64", True)  # noqa: FBT003  jax's signature
+settings.register_profile("default", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("default")
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library under test."""
+
+    name: str
+    asarray: Callable[..., Any]
+    kind: type
+
+    def __call__(self, *arrays: np.ndarray) -> list[Any]:
+        """Turn NumPy arrays into arrays of this library."""
+        return [self.asarray(array) for array in arrays]
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
+
+
+LIBRARIES = [
+    Library("numpy", np.array, np.ndarray),
+    Library("read-only", _read_only, np.ndarray),
+    Library("torch", torch.tensor, torch.Tensor),
+    Library("jax", jax.numpy.asarray, jax.Array),
+    Library("strict", array_api_strict.asarray, type(array_api_strict.asarray(0.0))),
+]
+
+
+@pytest.fixture(params=LIBRARIES, ids=lambda library: library.name)
+def library(request):
+    return request.param
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20261116)
