@@ -57,3 +57,13 @@ def library(request):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20261116)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests measured, also when other processes ran them."""
+    reports = terminalreporter.getreports("passed")
+    found = [(report.nodeid, text) for report in reports for name, text in report.user_properties if name == "worst case"]
+    if found:
+        terminalreporter.section("worst cases")
+        for where, text in found:
+            terminalreporter.write_line(f"{where.rsplit('::', maxsplit=1)[-1]}: {text}")

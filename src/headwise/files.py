@@ -49,7 +49,7 @@ def read_array(place: str) -> np.ndarray:
 
 def _split(place: str) -> tuple[Path, str | None]:
     path, colon, name = place.rpartition(":")
-    if colon and Path(path).suffix in _READERS:
+    if colon and Path(path).suffix in _READERS and not Path(place).exists():
         return Path(path), name
     return Path(place), None
 
@@ -67,7 +67,7 @@ def _read_npy(path: Path, name: str | None) -> np.ndarray:
 
 def _read_npz(path: Path, name: str | None) -> np.ndarray:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return np.asarray(archive[_chosen(path, name, dict.fromkeys(archive.files))])
     except (ValueError, EOFError, BadZipFile) as error:
         if isinstance(error, FileError):
@@ -76,7 +76,9 @@ def _read_npz(path: Path, name: str | None) -> np.ndarray:
 
 
 def _broken(path: Path, error: Exception) -> FileError:
-    if "pickle" in str(error) and "Object arrays" in str(error):
+    with path.open("rb") as stream:
+        bare = stream.read(1) == b"\x80"  # how a pickle begins
+    if bare or "Object arrays" in str(error) or "Python objects" in str(error):
         return FileError(
             "",
             f"{path}: the file must hold plain numbers, but it holds pickled objects, which could run code",

@@ -47,7 +47,7 @@ def exact(scores):
     return [item - total for item in rest]
 
 
-def test_every_weight(capsys):
+def test_every_weight(record_property):
     worst = 0.0
     for scores in ROWS:
         out = hw.attend(np.ones(1), scores[:, None], scores[:, None] * 0)
@@ -59,12 +59,11 @@ def test_every_weight(capsys):
                 continue
             error = abs(mpmath.mpf(float(weight)) / wanted - 1) / (8 * EPS * (1 + abs(log)))
             worst = max(worst, float(error))
-    with capsys.disabled():
-        print(f"\n  weights of {len(ROWS)} rows: worst error {worst:.3f} of 8 eps (1 + |s - lse|)")
+    record_property("worst case", f"weights of {len(ROWS)} rows: worst error {worst:.3f} of 8 eps (1 + |s - lse|)")
     assert worst <= 1
 
 
-def test_every_leak(capsys):
+def test_every_leak(record_property):
     worst, smallest = 0.0, 0.0
     for scores in ROWS:
         out = hw.attend(np.ones(1), scores[:, None], scores[:, None] * 0)
@@ -78,12 +77,11 @@ def test_every_leak(capsys):
             if wanted > -690:
                 ratio = mpmath.mpf(float(out.leak(rows))) / mpmath.exp(wanted)
                 assert abs(ratio - 1) <= 1e-12 * (1 + abs(wanted))
-    with capsys.disabled():
-        print(f"\n  leaks down to e^{smallest:.3g}: worst error {worst:.3f} of 1e-12 (1 + |log leak|)")
+    record_property("worst case", f"leaks down to e^{smallest:.3g}: worst error {worst:.3f} of 1e-12 (1 + |log leak|)")
     assert worst <= 1
 
 
-def test_entropy_and_the_rest(capsys):
+def test_entropy_and_the_rest(record_property):
     """Relative accuracy even where the entropy is 1e-289, which 1 + 1e-289 would hide; hence 400 digits here."""
     worst = {"entropy": 0.0, "effective_keys": 0.0, "collision_keys": 0.0, "log_normalizer": 0.0}
     with mpmath.workdps(400):
@@ -106,6 +104,5 @@ def test_entropy_and_the_rest(capsys):
                     assert abs(found - value) < 1e-289
                     continue
                 worst[name] = max(worst[name], float(abs(found - value) / size))
-    with capsys.disabled():
-        print("\n  worst error: " + ", ".join(f"{name} {value:.1e}" for name, value in worst.items()))
+    record_property("worst case", "worst error: " + ", ".join(f"{name} {value:.1e}" for name, value in worst.items()))
     assert max(worst.values()) <= 1e-12

@@ -10,7 +10,7 @@ import numpy as np
 from headwise.arrays import Array
 from headwise.core.masks import Causal
 from headwise.core.setting import Setting
-from headwise.errors import ArrayTypeError, OptionError
+from headwise.errors import ArrayTypeError, OptionError, missing_extra
 
 _SDPA_RANK = 4
 
@@ -47,8 +47,10 @@ def _four_axes(array: Array, batch: tuple[int, ...]) -> Array:
 
 def parameters(module: object) -> dict[str, Any]:
     """Read what `MultiHeadAttention` needs out of an ``nn.MultiheadAttention``."""
-    import torch  # noqa: PLC0415
-
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        raise missing_extra("from_torch", "torch", "inspect") from None
     if not isinstance(module, torch.nn.MultiheadAttention):
         raise ArrayTypeError("from_torch", f"module must be a torch.nn.MultiheadAttention, but it is a {type(module).__name__}")
     if module.training and module.dropout > 0:
