@@ -11,7 +11,7 @@ study: .venv/study.done
 
 test: lint .venv/test.done .venv-light/done
 	$(BIN)/pytest --numprocesses 2
-	.venv-light/bin/python -m pytest tests/light --doctest-modules
+	.venv-light/bin/python -m pytest --noconftest tests/light
 
 lint: .venv/test.done
 	$(BIN)/ruff check

@@ -301,8 +301,8 @@ CASES = {
         lambda: hw.RandomKeys(2 * EYE, isotropic=0.1, along_mean={0: -0.1}),
         ValueError,
         (
-            "RandomKeys(): the covariance of key 0 must be positive semidefinite, but along_mean[0]=-0.1 takes away more than the "
-            "variance that is there. The lowest it can be is -0.025."
+            "RandomKeys(): the covariance of key 0 must be positive semidefinite, but along_mean[0]=-0.1 takes away more "
+            "than the variance that is there. The lowest it can be is -0.025."
         ),
     ),
     "negative tau without noise": (

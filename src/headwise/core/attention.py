@@ -170,10 +170,14 @@ class Attention(Shown):
         setting = self._setting
         weights, scores = (arrays.host(table).reshape(-1, setting.key_count)[0] for table in (self.weights, self.scores))
         order = np.argsort(-weights, kind="stable")[:MOST_ROWS]
-        facts = {name: arrays.host(getattr(self, name)).flat[0] for name in ("entropy", "effective_keys", "margin")}
-        notes = [", ".join(f"{name.replace('_', ' ')} {number(fact)}" for name, fact in facts.items())]
+        entropy, effective, margin, error = (
+            float(arrays.host(getattr(self, name)).flat[0]) for name in ("entropy", "effective_keys", "margin", "score_error")
+        )
+        firm = number(margin) if margin > 2 * error else "within rounding"
+        notes = [f"entropy {number(entropy)}, effective keys {number(effective)}, margin {firm}"]
         if len(order) < len(weights):
             notes.append(f"{len(weights) - len(order)} more keys")
+        scores = np.where(np.abs(scores) > error, scores, 0.0)  # digits that rounding made
         rows = [[str(i), number(scores[i]), number(weights[i]), "█" * round(_BAR * float(weights[i]))] for i in order]
         return ["key", "score", "weight", ""], rows, notes
 

@@ -34,12 +34,12 @@ class Study(Shown):
                 part.name,
                 part.claim,
                 number(part.found),
-                f"{abs(part.found - part.expected):.0e}",
+                number(part.tolerance if part.holds else abs(part.found - part.expected)),
                 "holds" if part.holds else "FAILS",
             ]
             for part in self.parts
         ]
-        return Summary("The attention exercise", ["part", "claim", "found", "off the formula by", ""], rows, [_TO_COME])
+        return Summary("The attention exercise", ["part", "claim", "found", "formula within", ""], rows, [_TO_COME])
 
     def __repr__(self) -> str:
         """Return one line; `print` shows the table."""

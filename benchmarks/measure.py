@@ -1,0 +1,38 @@
+"""Timing two things in turns, so that a noisy machine disturbs both alike."""
+
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+
+
+def in_turns(ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int) -> tuple[float, float]:
+    """Return the median seconds of each after one round of warming up."""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for turn in range(rounds + 1):
+        for work, times in zip((ours, theirs), seconds, strict=True):
+            start = time.perf_counter()
+            work()
+            if turn:
+                times.append(time.perf_counter() - start)
+    return statistics.median(seconds[0]), statistics.median(seconds[1])
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """Return the most memory that Python and NumPy held at one time while `work` ran."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def row(name: str, ours: float, theirs: float, goal: float, unit: str = "s") -> None:
+    """Print one line: ours, the peer's, their ratio and the goal for it."""
+    ratio = ours / theirs
+    verdict = "met" if ratio <= goal else "MISSED"
+    print(
+        f"{name:<58} {ours:>9.3f} {unit:<2} {theirs:>9.3f} {unit:<2} ratio {ratio:>6.3f}  goal <= {goal:g}  {verdict}",
+        flush=True,
+    )

@@ -1,0 +1,80 @@
+"""What the documents say is run; every command and public name has its page; the manual builds without a warning."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headwise as hw
+from headwise.cli import main
+from headwise.study.figures import averaging
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXT = "\n".join(page.read_text() for page in PAGES[1:])
+FLAGS = doctest.ELLIPSIS
+WIDTH = {"COLUMNS": "100"}
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_documents(page):
+    """All blocks of a page run one after the other, as a reader would type them."""
+    names = {}
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    for number, block in enumerate(blocks(page, "python")):
+        test = doctest.DocTestParser().get_doctest(block, names, f"{page.name} block {number}", str(page), 0)
+        assert test.examples, f"{page.name}: a python block without >>> is not run"
+        runner.run(test, clear_globs=False)
+        names = test.globs
+    assert runner.summarize(verbose=False).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_documents(page, tmp_path):
+    """Every `$ headwise ...` prints what the page shows; `make study` is `headwise study` after its set-up."""
+    shown = [part for block in blocks(page, "console") for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    for part in shown:
+        line, _, wanted = part.partition("\n")
+        if line == "make test":
+            continue
+        words = ["study"] if line == "make study" else line.split()[1:]
+        command = [str(Path(sys.executable).with_name("headwise")), *words]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=os.environ | WIDTH)
+        assert result.stdout.strip() == wanted.strip(), line
+
+
+@pytest.mark.parametrize("name", [name for name in hw.__all__ if name not in ("__version__", "study")])
+def test_every_public_name_has_a_page(name):
+    assert re.search(rf"auto(function|class|exception):: headwise\.{name}$", TEXT, flags=re.MULTILINE)
+
+
+def test_every_public_name_is_there():
+    assert sorted(hw.__all__) == sorted(dir(hw))
+    for name in hw.__all__:
+        assert getattr(hw, name) is not None
+
+
+@pytest.mark.parametrize("name", main.commands)
+def test_every_command_has_its_help_on_a_page(name):
+    assert f"$ headwise {name} --help\n" in (ROOT / "docs" / "commands.md").read_text()
+
+
+def test_the_picture_is_the_one_the_code_draws(tmp_path):
+    assert averaging(tmp_path).read_bytes() == (ROOT / "docs" / "pictures" / "averaging.svg").read_bytes()
+
+
+def test_the_manual_builds(tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(ROOT / "docs"), str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    # Nothing on a page is fetched from elsewhere.
+    for page in tmp_path.glob("*.html"):
+        assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?:https?:)?//", page.read_text()), page.name
