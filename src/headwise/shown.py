@@ -120,6 +120,7 @@ def as_json(data: Mapping[str, Any]) -> str:
 def plain(value: Any) -> Any:  # noqa: ANN401  data of any kind
     """Turn arrays into lists and infinities into None, so that JSON can say it.
 
+    >>> import numpy as np
     >>> plain({"margin": np.array([1.0, np.inf])})
     {'margin': [1.0, None]}
     """

@@ -53,8 +53,8 @@ def attend(
     >>> attend(keys[0] + keys[1], keys, values).weights[:3].round(4)
     array([0.2023, 0.2023, 0.0744])
     >>> out = attend(9 * (keys[0] + keys[1]), keys, values)
-    >>> out.weights[:3].round(4)
-    array([0.4998, 0.4998, 0.0001])
+    >>> out.weights[:3].round(3)
+    array([0.5, 0.5, 0. ])
     >>> float(out.leak([0, 1]).round(6))
     0.000493
     """

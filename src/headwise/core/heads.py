@@ -135,14 +135,16 @@ class MultiHeadAttention:
 
     Examples
     --------
+    Four tokens, two heads: each head sees half of the coordinates, and averages where it sees nothing.
+
     >>> import numpy as np
     >>> tokens = np.eye(4)
     >>> layer = MultiHeadAttention(10 * np.eye(4), 10 * np.eye(4), np.eye(4), heads=2)
     >>> layer(tokens).contexts.round(3)
-    array([[1. , 0. , 0.5, 0.5],
-           [0. , 1. , 0.5, 0.5],
-           [0.5, 0.5, 1. , 0. ],
-           [0.5, 0.5, 0. , 1. ]])
+    array([[1.  , 0.  , 0.25, 0.25],
+           [0.  , 1.  , 0.25, 0.25],
+           [0.25, 0.25, 1.  , 0.  ],
+           [0.25, 0.25, 0.  , 1.  ]])
     """
 
     def __init__(
