@@ -25,7 +25,8 @@ Namespace: TypeAlias = Any
 # What a user hands in: such an array, a list, or a mistake. The door tells which.
 Given: TypeAlias = Any
 
-_NAMES = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "cupy": "CuPy", "array_api_strict": "array-api-strict"}
+# In this order: the namespace of JAX is called jax.numpy.
+_NAMES = {"jax": "JAX", "torch": "PyTorch", "cupy": "CuPy", "array_api_strict": "array-api-strict", "numpy": "NumPy"}
 
 
 def library(array: Array) -> str:
@@ -121,11 +122,11 @@ def host(array: Array) -> np.ndarray:
     if is_torch_array(array):
         detached = array.detach().cpu()
         # NumPy has no bfloat16; float32 holds each of its numbers.
-        return np.asarray(detached.float() if detached.dtype.itemsize < 4 and detached.is_floating_point() else detached)  # noqa: PLR2004
+        return np.asarray(detached.float() if detached.dtype.itemsize < 4 and detached.is_floating_point() else detached)
     if hasattr(array, "get"):  # CuPy
         return np.asarray(array.get())
     xp = array_namespace(array)
-    small = xp.isdtype(array.dtype, "real floating") and xp.finfo(array.dtype).bits < 32  # noqa: PLR2004
+    small = xp.isdtype(array.dtype, "real floating") and xp.finfo(array.dtype).bits < 32
     return np.asarray(xp.astype(array, xp.float32) if small else array)
 
 
@@ -155,13 +156,14 @@ def check_finite(function: str, name: str, array: Array, *, first_row: int = 0) 
     value = float(plain[tuple(int(i) for i in bad)])
     if first_row:
         bad[-2] += first_row
-    raise NotFiniteError(function, f"{name} must be finite, but {name}[{', '.join(map(str, bad))}] is {value}")
+    place = f"[{', '.join(map(str, bad))}]" if len(bad) else ""
+    raise NotFiniteError(function, f"{name} must be finite, but {name}{place} is {value}")
 
 
 def computing_dtype(xp: Namespace, *arrays: Array) -> object:
     """Return the dtype to compute in: the common one, but at least float32."""
     common = xp.result_type(*arrays)
-    return common if xp.finfo(common).bits >= 32 else xp.float32  # noqa: PLR2004
+    return common if xp.finfo(common).bits >= 32 else xp.float32
 
 
 def check_agree(function: str, axis: str, sizes: Mapping[str, int]) -> None:

@@ -30,7 +30,10 @@ class Sentences(click.Group):
         """Run a command and end the process with its status."""
         try:
             super().main(args, prog_name="headwise", standalone_mode=False)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
         except HeadwiseError as error:
             _complain(error.problem, error.step)
         except click.ClickException as error:
@@ -45,6 +48,8 @@ class Sentences(click.Group):
         except BrokenPipeError:
             # The reader has gone; give Python nothing more to flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            _complain(f"{error.filename or 'output'}: {error.strerror or error}.", "")
         sys.exit(0)
 
 
@@ -91,7 +96,9 @@ def main() -> None:
 @click.option("--keys", required=True, metavar=_PLACE, help="Keys (k, d); a large .npy file is read block by block.")
 @click.option("--values", required=True, metavar=_PLACE, help="Values (k, v).")
 @click.option("--scale", type=float, default=1.0, show_default=True, help="Factor on every score.")
-@click.option("--allowed", metavar=_PLACE, help="Table (q, k) of 0 and 1: which query may look at which key.")
+@click.option(
+    "--allowed", metavar=_PLACE, help="Table (q, k) of 1 and 0, or of true and false: which query may look at which key."
+)
 @click.option("--causal", type=click.Choice(["end", "start"]), help="Let no query look ahead; which ends meet.")
 @click.option("--empty", default="error", show_default=True, help='"zero": a query with no allowed key reads zeros.')
 @click.option("--leak", metavar="ROWS", help="Also tell the weight outside these keys, for example 0,3.")
@@ -110,6 +117,8 @@ def attend(queries: str, keys: str, values: str, **options: Any) -> None:  # noq
     from headwise import attend as attend_  # noqa: PLC0415
     from headwise.files import read_array, write_array  # noqa: PLC0415
 
+    if options["weights"] and not options["as_json"]:
+        raise OptionError("", "--weights goes with --json, but --json is missing")
     arrays = [read_array(place) for place in (queries, keys, values)]
     mask = _mask(options["allowed"], options["causal"], arrays)
     result = attend_(*arrays, scale=options["scale"], allowed=mask, empty=options["empty"])
@@ -117,7 +126,8 @@ def attend(queries: str, keys: str, values: str, **options: Any) -> None:  # noq
     if options["leak"] is not None:
         rows = _whole_numbers("--leak", options["leak"])
         leaks = {"leak": result.leak(rows), "log_leak": result.log_leak(rows)}
-    if options["out"]:
+    if options["out"] is not None:
+        _check_no_input(options["out"], (queries, keys, values))
         write_array(options["out"], result.contexts)
     if options["as_json"]:
         _print_json({**result.to_dict(weights=options["weights"]), **leaks})
@@ -127,12 +137,19 @@ def attend(queries: str, keys: str, values: str, **options: Any) -> None:  # noq
         click.echo(f"{name.replace('_', ' ')} outside {options['leak']}: {_few(found)}")
 
 
+def _check_no_input(out: Path, places: Sequence[str]) -> None:
+    """Refuse to write over what was read."""
+    for place in places:
+        if out.exists() and any(Path(name).exists() and out.samefile(name) for name in (place, place.rpartition(":")[0])):
+            raise OptionError("", f"--out must be a new file, but {out} is one of the inputs")
+
+
 def _mask(allowed: str | None, align: str | None, arrays: "Sequence[np.ndarray]") -> "Mask | np.ndarray | None":
     """Build the mask that --allowed and --causal ask for."""
     from headwise import causal  # noqa: PLC0415
-    from headwise.files import read_array  # noqa: PLC0415
+    from headwise.files import read_mask  # noqa: PLC0415
 
-    table = None if allowed is None else read_array(allowed) != 0
+    table = None if allowed is None else read_mask(allowed)
     if align is None:
         return table
     queries = arrays[0].shape[-2] if arrays[0].ndim > 1 else 1

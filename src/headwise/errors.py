@@ -64,6 +64,15 @@ class CovarianceError(HeadwiseError, ValueError):
     """A covariance that is not positive semidefinite."""
 
 
+class SubspaceError(HeadwiseError, ValueError):
+    """Subspaces that meet; `witness` is a vector in both."""
+
+    def __init__(self, function: str, rule: str, step: str = "", *, witness: object = None) -> None:
+        """Keep the vector beside the sentence."""
+        super().__init__(function, rule, step)
+        self.witness = witness
+
+
 class FileError(HeadwiseError, ValueError):
     """A file that cannot be read as numbers."""
 

@@ -20,6 +20,8 @@ from headwise.errors import FileError
 
 # A .npy file above this many bytes is memory-mapped: it is read block by block, as far as it is needed.
 _MAPPED_FROM = 1 << 26
+# What tables write where a number is missing; a line of these is no header.
+_MISSING = ("", "-", "na", "n/a", "nan", "null", "none")
 
 
 def read_array(place: str) -> np.ndarray:
@@ -42,9 +44,27 @@ def read_array(place: str) -> np.ndarray:
         raise FileError("", f"{path}: the file must be readable, but {error.strerror or error}") from None
     if array.dtype.kind in "iu":
         return array.astype(np.float64)
+    if array.dtype.kind == "b":
+        raise FileError("", f"{path}: the array must hold numbers, but it holds true and false")
     if array.dtype.kind != "f":
         raise FileError("", f"{path}: the array must hold real numbers, but its dtype is {array.dtype}")
     return array
+
+
+def read_mask(place: str) -> np.ndarray:
+    """Return the table of booleans at `place`: true and false, or 1 and 0, and nothing else."""
+    path, name = _split(place)
+    if path.suffix in (".npy", ".npz") and path.is_file():
+        array = _READERS[path.suffix](path, name)
+        if array.dtype.kind == "b":
+            return array
+    array = read_array(place)
+    if not np.isin(array, (0, 1)).all():
+        odd = float(array[~np.isin(array, (0, 1))].flat[0])
+        raise FileError(
+            "", f"{path}: a mask must hold 0 and 1 only, but it holds {odd:g}", "1 means that the query may look at the key."
+        )
+    return array == 1
 
 
 def _split(place: str) -> tuple[Path, str | None]:
@@ -95,7 +115,7 @@ def _read_csv(path: Path, name: str | None) -> np.ndarray:
             lines = [(number, row) for number, row in enumerate(csv.reader(stream), 1) if any(cell.strip() for cell in row)]
         except (csv.Error, UnicodeDecodeError):
             raise FileError("", f"{path}: the file must be text with commas, but it is not text") from None
-    if lines and not any(_is_number(cell) for cell in lines[0][1]):
+    if lines and not any(_is_number(cell) or cell.strip().lower() in _MISSING for cell in lines[0][1]):
         lines = lines[1:]
     if not lines:
         raise FileError("", f"{path}: the file must hold numbers, but it holds none")
@@ -182,7 +202,7 @@ def _chosen(path: Path, name: str | None, arrays: Mapping[str, Any]) -> str:
     names = sorted(arrays)
     if name is None and len(names) == 1:
         return names[0]
-    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")  # noqa: PLR2004
+    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     if name is None:
         raise FileError(
             "", f"{path}: the file must be named with one of its arrays, but it holds {shown or 'none'}", f"Write {path}:NAME."
@@ -199,6 +219,8 @@ def _refuse_name(path: Path, name: str | None) -> None:
 
 def write_array(path: Path, array: np.ndarray) -> None:
     """Write a .npy file; whoever looks sees the old file or the whole new one."""
+    if path.suffix != ".npy":
+        raise FileError("", f"{path}: the file must end in .npy, but it ends in {path.suffix or 'nothing'}")
     with replacing(path) as stream:
         np.save(stream, array)
 
@@ -206,10 +228,15 @@ def write_array(path: Path, array: np.ndarray) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file beside `path` that takes its place when all is written, and vanishes when something fails."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise FileError(
+            "", f"{path}: only a file can be written, but this is {'a folder' if path.is_dir() else 'no plain file'}"
+        )
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise FileError("", f"{path}: the folder must exist and be writable, but {error.strerror}") from None
+        raise FileError("", f"{path}: the folder must exist and be writable, but it says: {error.strerror}") from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
+import numpy as np
+
 from headwise.arrays import host
 
 if TYPE_CHECKING:
@@ -132,4 +134,6 @@ def plain(value: Any) -> Any:  # noqa: ANN401  data of any kind
         return value if math.isfinite(value) else None
     if isinstance(value, (str, int, bool)) or value is None:
         return value
+    if isinstance(value, np.floating):  # wider than Python's own float
+        return plain(float(value))
     return plain(host(value).tolist())

@@ -181,6 +181,16 @@ CASES = {
         OverflowError,
         "attend(): scores must fit float64, but some are larger than 1.8e+308. Divide queries, keys or scale.",
     ),
+    "half precision overflows": (
+        lambda: hw.attend(*[300 * np.eye(4, dtype=np.float16)] * 3).scores,
+        OverflowError,
+        "attend(): the result must fit float16, but some numbers are larger than 6.6e+04. Convert the arrays to float32.",
+    ),
+    "NumPy beside JAX": (
+        lambda: hw.attend(np.ones(3), jnp.eye(3), jnp.eye(3)),
+        TypeError,
+        "attend(): all arrays must come from one library, but queries is NumPy and keys is JAX. Convert one of them.",
+    ),
     "values too large to add": (
         lambda: hw.attend(np.ones(1), np.ones((4, 1)), np.full((4, 1), 1e308)),
         ValueError,
@@ -192,7 +202,7 @@ CASES = {
     "row of a leak": (
         lambda: hw.attend(EYE[0], EYE, EYE).leak([0, 12]),
         IndexError,
-        "log_leak(): index must be a key's row, 0 to 2, but got 12.",
+        "leak(): index must be a key's row, 0 to 2, but got 12.",
     ),
     "negative row": (
         lambda: hw.attend(EYE[0], EYE, EYE).log_leak(-1),
@@ -322,6 +332,24 @@ CASES = {
         lambda: hw.RandomKeys(EYE).score_law(np.ones((2, 4))),
         ValueError,
         "score_law(): queries and means must agree on axis d, but queries has d=4 and means has d=3.",
+    ),
+    "a variance that is nan": (
+        lambda: hw.RandomKeys(EYE, isotropic=float("nan")),
+        ValueError,
+        "RandomKeys(): isotropic must be finite, but isotropic is nan.",
+    ),
+    "scores beyond the largest number": (
+        lambda: hw.RandomKeys(1e200 * EYE, along_mean={0: 0.5}).score_law(1e200 * EYE),
+        OverflowError,
+        "score_law(): scores must fit float64, but their mean or variance is larger than 1.8e+308. Divide queries.",
+    ),
+    "tokens of another library": (
+        lambda: hw.MultiHeadAttention(torch.eye(3), torch.eye(3), torch.eye(3), heads=1)(EYE),
+        TypeError,
+        (
+            "MultiHeadAttention(): all arrays must come from one library, but queries is NumPy and query is PyTorch. "
+            "Convert one of them."
+        ),
     ),
     "no draws": (
         lambda: hw.RandomKeys(EYE).sample(0),

@@ -8,6 +8,7 @@ import torch
 
 import headwise as hw
 from headwise.core import setting as setting_module
+from headwise.shown import plain
 
 NUMBERS = ("log_normalizer", "entropy", "effective_keys", "collision_keys", "top", "top_weight", "margin", "score_error")
 
@@ -199,6 +200,33 @@ def test_keys_in_a_file_are_read_in_blocks(tmp_path, monkeypatch, rng):
     np.testing.assert_array_equal(out.top, whole.top)
     np.testing.assert_array_equal(out.score_error, whole.score_error)
     assert type(out.contexts) is np.ndarray
+
+
+def test_queries_in_a_file_are_read_whole(tmp_path, rng):
+    keys = rng.normal(size=(5, 4))
+    np.save(tmp_path / "keys.npy", keys)
+    mapped = np.load(tmp_path / "keys.npy", mmap_mode="r")
+    out = hw.attend(mapped, mapped, mapped)
+    np.testing.assert_allclose(out.contexts, hw.attend(keys, keys, keys).contexts, rtol=1e-13)
+    assert "5 queries" in str(out)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_scores_told_in_small_dtypes_are_within_their_error(dtype, rng):
+    queries, keys = (torch.tensor(rng.normal(size=shape)).to(dtype) for shape in ((3, 64), (50, 64)))
+    out = hw.attend(queries, keys, keys)
+    exact = queries.double() @ keys.double().T
+    assert ((out.scores.double() - exact).abs() <= out.score_error.double()[:, None]).all()
+
+
+def test_one_row_may_be_an_array_of_no_axes():
+    keys = np.eye(3)
+    assert hw.attend(keys[0], keys, keys).leak(np.array(0)) == hw.attend(keys[0], keys, keys).leak(0)
+
+
+def test_wide_floats_and_empty_batches_print():
+    assert plain({"wide": np.longdouble([0.5, np.inf])}) == {"wide": [0.5, None]}
+    assert "no batch entry" in str(hw.attend(np.zeros((0, 3, 4)), np.zeros((5, 4)), np.zeros((5, 2))))
 
 
 def test_memory_is_bounded_by_the_block(tmp_path):

@@ -82,6 +82,32 @@ def test_mistakes_are_one_sentence_and_a_hint(run):
     assert result.stderr == "error: nowhere.npy: the file must exist, but there is none.\n"
 
 
+def test_output_never_replaces_an_input_or_something_odd(run):
+    result = run("attend", *FILES, "--out", "k.npy")
+    assert result.stderr == "error: --out must be a new file, but k.npy is one of the inputs.\n"
+    assert np.load("k.npy").shape == (10, 10)
+    result = run("attend", "--queries", "run.npz:queries", "--keys", "k.npy", "--values", "v.csv", "--out", "run.npz")
+    assert result.exit_code == 2
+    result = run("attend", *FILES, "--out", "nowhere/c.npy")
+    assert result.exit_code == 2
+    assert "nowhere/c.npy: the folder must exist and be writable" in result.stderr
+    result = run("attend", *FILES, "--weights")
+    assert result.stderr == "error: --weights goes with --json, but --json is missing.\n"
+
+
+def test_without_words_the_help(run):
+    assert run().stdout.startswith("Usage: headwise")
+    assert run().exit_code == 0
+
+
+def test_a_full_disk_is_a_sentence(tmp_path):
+    np.save(tmp_path / "k.npy", np.eye(2))
+    line = f"{sys.executable} -m headwise attend --queries k.npy --keys k.npy --values k.npy > /dev/full"
+    result = subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "error: output: No space left on device.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch_file
 
 from headwise.errors import FileError
-from headwise.files import read_array, replacing, write_array
+from headwise.files import read_array, read_mask, replacing, write_array
 
 NUMBERS = np.array([[1.5, -2.0, 3e-7], [4.0, 5.25, 6.0]])
 
@@ -127,6 +127,14 @@ BAD = {
         lambda path: path.write_text("1,2\n3,four\n"),
         "every cell must be a number, but line 2, cell 2 is 'four'.",
     ),
+    "missing.csv": (
+        lambda path: path.write_text("NA,NA\n1,2\n"),
+        "every cell must be a number, but line 1, cell 1 is 'NA'.",
+    ),
+    "true.npy": (
+        lambda path: np.save(path, np.ones(2, dtype=bool)),
+        "the array must hold numbers, but it holds true and false.",
+    ),
     "ragged.csv": (lambda path: path.write_text("1,2\n3\n"), "every line must have 2 cells, but line 2 has 1."),
     "empty.csv": (lambda path: path.write_text("x,y\n"), "the file must hold numbers, but it holds none."),
     "binary.csv": (
@@ -155,6 +163,36 @@ def test_bad_files(tmp_path, name):
     assert str(caught.value) == f"{path}: {sentence.format(path=path)}"
 
 
+def test_masks(tmp_path):
+    table = np.array([[True, False], [True, True]])
+    np.save(tmp_path / "bool.npy", table)
+    np.savez(tmp_path / "bool.npz", mask=table)
+    np.save(tmp_path / "numbers.npy", table.astype(float))
+    (tmp_path / "text.csv").write_text("1,0\n1,1\n")
+    for name in ("bool.npy", "bool.npz", "numbers.npy", "text.csv"):
+        np.testing.assert_array_equal(read_mask(str(tmp_path / name)), table)
+    np.save(tmp_path / "added.npy", np.where(table, 0, -1e9))
+    with pytest.raises(FileError) as caught:
+        read_mask(str(tmp_path / "added.npy"))
+    sentence = "a mask must hold 0 and 1 only, but it holds -1e+09. 1 means that the query may look at the key."
+    assert str(caught.value) == f"{tmp_path / 'added.npy'}: {sentence}"
+
+
+def test_writing_follows_links_and_refuses_what_is_no_file(tmp_path):
+    (tmp_path / "link.npy").symlink_to(tmp_path / "real.npy")
+    write_array(tmp_path / "link.npy", NUMBERS)
+    assert (tmp_path / "link.npy").is_symlink()
+    np.testing.assert_array_equal(np.load(tmp_path / "real.npy"), NUMBERS)
+    (tmp_path / "folder.npy").mkdir()
+    for name, sentence in (
+        ("folder.npy", "only a file can be written, but this is a folder."),
+        ("numbers.csv", "the file must end in .npy, but it ends in .csv."),
+    ):
+        with pytest.raises(FileError) as caught:
+            write_array(tmp_path / name, NUMBERS)
+        assert str(caught.value) == f"{tmp_path / name}: {sentence}"
+
+
 def test_writing_replaces_whole_files(tmp_path):
     path = tmp_path / "out.npy"
     write_array(path, NUMBERS)
@@ -175,5 +213,5 @@ def test_writing_replaces_whole_files(tmp_path):
 
 
 def test_writing_where_nothing_can_be_written(tmp_path):
-    with pytest.raises(FileError, match=r"the folder must exist and be writable, but No such file or directory\.$"):
+    with pytest.raises(FileError, match=r"the folder must exist and be writable, but it says: No such file or directory\.$"):
         write_array(tmp_path / "nowhere" / "out.npy", NUMBERS)

@@ -22,13 +22,15 @@ from headwise.shown import MOST_ROWS, Shown, Summary, number
 
 _NUMBERS = ("log_normalizer", "entropy", "effective_keys", "collision_keys", "top", "top_weight", "margin", "score_error")
 _BAR = 20
+_NARROW = 4
 
 
 class Attention(Shown):
     """What queries read from keys and values; made by `attend`.
 
     Axes are written as in the call: `q` is missing when one query was given as a vector. A query that is allowed no
-    key (``empty="zero"``) has zeros everywhere, top -1 and log-normaliser -inf.
+    key (``empty="zero"``) reads zeros, with weights, entropy and counts 0, top -1 and log-normaliser -inf. The arrays are not
+    copied: changing them before a quantity is first read changes the answer.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -101,7 +103,8 @@ class Attention(Shown):
     @cached_property
     def score_error(self) -> Float[Array, "*batch"]:
         """A bound on the rounding error of each score of a query; weights are off by about that much, relatively."""
-        return self._answer(self._setting.score_error())
+        found = self._setting.score_error()
+        return found[0] if self._setting.single and found.ndim == 1 else found[..., 0] if self._setting.single else found
 
     def log_leak(self, indices: int | Iterable[int] | Given) -> Float[Array, "*batch"]:
         """Return the log of the weight outside a set of keys; -1e6 is as exact as -1.
@@ -111,10 +114,17 @@ class Attention(Shown):
         indices
             Row of a key, or several; repeats count once. The empty set leaks everything.
         """
+        return self._log_leak("log_leak", indices)
+
+    def leak(self, indices: int | Iterable[int] | Given) -> Float[Array, "*batch"]:
+        """Return the weight outside a set of keys; `log_leak` tells those too small for a number."""
+        return self._setting.xp.exp(self._log_leak("leak", indices))
+
+    def _log_leak(self, function: str, indices: Given) -> Float[Array, "*batch"]:
         setting = self._setting
         xp = setting.xp
         chosen = np.zeros(setting.key_count, dtype=bool)
-        chosen[check_rows("log_leak", indices, setting.key_count)] = True
+        chosen[check_rows(function, indices, setting.key_count)] = True
         outside, inside = running.split(setting, xp.asarray(chosen, device=setting.device))
         # log leak = -log(1 + e^gain), where gain = log of the weight inside over the weight outside.
         alone = inside.total == 0
@@ -123,10 +133,6 @@ class Attention(Shown):
             loss = xp.where(gain > 0, gain, 0.0) + xp.log1p(xp.exp(-xp.abs(gain)))
         loss = xp.where(alone, 0.0, loss)
         return self._answer(xp.where(outside.total > 0, -loss, -xp.inf))
-
-    def leak(self, indices: int | Iterable[int] | Given) -> Float[Array, "*batch"]:
-        """Return the weight outside a set of keys; `log_leak` tells those too small for a number."""
-        return self._setting.xp.exp(self.log_leak(indices))
 
     def to_dict(self, *, weights: bool = False) -> dict[str, Any]:
         """Return sizes, contexts and statistics as plain data; `weights` adds scores and weights, a table each."""
@@ -156,6 +162,8 @@ class Attention(Shown):
         notes = [f"{arrays.library(setting.keys)} {arrays.dtype_name(setting.dtype)}, scores within {worst} of exact"]
         if setting.batch:
             notes.append(f"the first of {np.prod(setting.batch)} batch entries, axes {setting.batch}")
+        if 0 in setting.batch:
+            return Summary(title, ["query"], [], ["no batch entry"])
         columns, rows, more = self._heaviest() if setting.query_count == 1 else self._per_query()
         return Summary(title, columns, rows, [*more, *notes])
 
@@ -177,6 +185,7 @@ class Attention(Shown):
         notes = [f"entropy {number(entropy)}, effective keys {number(effective)}, margin {firm}"]
         if len(order) < len(weights):
             notes.append(f"{len(weights) - len(order)} more keys")
+        notes.append(f"context {_few(arrays.host(self.contexts).reshape(-1, setting.values.shape[-1])[0], MOST_ROWS)}")
         scores = np.where(np.abs(scores) > error, scores, 0.0)  # digits that rounding made
         rows = [[str(i), number(scores[i]), number(weights[i]), "█" * round(_BAR * float(weights[i]))] for i in order]
         return ["key", "score", "weight", ""], rows, notes
@@ -186,9 +195,11 @@ class Attention(Shown):
         names = ("top", "top_weight", "margin", "effective_keys", "entropy")
         shown = min(MOST_ROWS, self._setting.query_count)
         table = [arrays.host(getattr(self, name)).reshape(-1)[:shown] for name in names]
-        rows = [[str(i), *(number(column[i]) for column in table)] for i in range(shown)]
+        texts = [[str(x) for x in table[0]], *([number(x) for x in column] for column in table[1:])]
+        contexts = arrays.host(self.contexts).reshape(-1, self._setting.values.shape[-1])
+        rows = [[str(i), *(column[i] for column in texts), _few(contexts[i], _NARROW)] for i in range(shown)]
         left = self._setting.query_count - shown
-        return ["query", *(name.replace("_", " ") for name in names)], rows, [f"{left} more queries"] if left else []
+        return ["query", *(name.replace("_", " ") for name in names), "context"], rows, [f"{left} more queries"] if left else []
 
     @cached_property
     def _scores(self) -> Float[Array, "*batch q k"]:
@@ -214,7 +225,12 @@ class Attention(Shown):
         if empty is not None and setting.mask is not None and setting.empty == "zero":
             found = xp.where(setting.mask.any_per_query(xp, setting.device), found, empty)
         if xp.isdtype(found.dtype, "real floating"):
-            found = xp.astype(found, setting.dtype, copy=False)
+            found = setting.narrowed(found)
         if not setting.single:
             return found
         return found[..., 0, :] if trailing else found[..., 0] if found.ndim > 1 else found[0]
+
+
+def _few(vector: np.ndarray, most: int) -> str:
+    """Write the first few coordinates."""
+    return " ".join(number(entry) for entry in vector[:most]) + (" ..." if len(vector) > most else "")

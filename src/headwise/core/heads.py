@@ -205,7 +205,8 @@ class MultiHeadAttention:
         keys = queries if keys is None else keys
         values = keys if values is None else values
         tokens = {"queries": queries, "keys": keys, "values": values}
-        xp, found = arrays.admit("MultiHeadAttention", **tokens)
+        xp, found = arrays.admit("MultiHeadAttention", **tokens, query=self._maps["query"][0])
+        del found["query"]
         parts = {}
         for (name, array), map_name in zip(found.items(), ("query", "key", "value"), strict=True):
             matrix, bias = self._maps[map_name]
@@ -243,7 +244,7 @@ def _matrix_and_bias(name: str, given: Projection) -> tuple[Array, Array | None]
     matrix, bias = given if isinstance(given, tuple) else (given, None)
     _, found = arrays.admit(function, **{name: matrix})
     matrix = found[name]
-    if matrix.ndim != 2:  # noqa: PLR2004
+    if matrix.ndim != 2:
         raise ShapeError(function, f"{name} must be a matrix, but its shape is {tuple(matrix.shape)}")
     arrays.check_finite(function, name, matrix)
     if bias is not None:

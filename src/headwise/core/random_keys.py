@@ -16,7 +16,7 @@ from jaxtyping import Float
 from headwise import arrays
 from headwise.arrays import Array, Given
 from headwise.core.rows import check_rows
-from headwise.errors import CovarianceError, OptionError, ShapeError
+from headwise.errors import CovarianceError, OptionError, ScoreOverflowError, ShapeError
 from headwise.shown import MOST_ROWS, Shown, Summary, number
 
 _BLOCK = 1 << 20
@@ -24,7 +24,7 @@ _BLOCK = 1 << 20
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ScoreLaw(Shown):
     """The law of the scores: those of key i over the heads are Gaussian, and keys are independent of each other."""
 
@@ -97,7 +97,7 @@ class RandomKeys(Shown):
     ) -> None:
         """Check every part and that each covariance is positive semidefinite."""
         self.means = means if arrays.is_mapped(means) else arrays.float64("RandomKeys", "means", means)
-        if self.means.ndim != 2 or 0 in self.means.shape:  # noqa: PLR2004
+        if self.means.ndim != 2 or 0 in self.means.shape:
             raise ShapeError("RandomKeys", f"means must have shape (k, d), but its shape is {self.means.shape}")
         self.isotropic = self._variances("isotropic", isotropic, (), (self.count,))
         self.diagonal = None if diagonal is None else self._variances("diagonal", diagonal, (self.width,), self.means.shape)
@@ -123,14 +123,22 @@ class RandomKeys(Shown):
     def score_blocks(self, queries: Float[Array, "*h d"] | Given) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield rows, means ``(k, h)`` and covariances ``(k, h, h)`` of the scores block by block, in bounded memory."""
         heads = np.atleast_2d(arrays.float64("score_law", "queries", queries))
-        if heads.ndim != 2:  # noqa: PLR2004
+        if heads.ndim != 2:
             raise ShapeError("score_law", f"queries must have shape (d,) or (h, d), but its shape is {heads.shape}")
         arrays.check_agree("score_law", "d", {"queries": heads.shape[1], "means": self.width})
         size = max(1, _BLOCK // max(self.width, len(heads) ** 2))
         for start in range(0, self.count, size):
             rows = slice(start, min(start + size, self.count))
-            mean = self._means(rows) @ heads.T
-            yield rows, mean, self._score_covariances(rows, mean, heads)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = self._means(rows) @ heads.T
+                covariance = self._score_covariances(rows, mean, heads)
+            if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
+                raise ScoreOverflowError(
+                    "score_law",
+                    "scores must fit float64, but their mean or variance is larger than 1.8e+308",
+                    "Divide queries.",
+                )
+            yield rows, mean, covariance
 
     def _score_covariances(self, rows: slice, mean: np.ndarray, heads: np.ndarray) -> Float[np.ndarray, "k h h"]:
         isotropic = np.broadcast_to(self.isotropic, (self.count,))[rows]
@@ -248,7 +256,7 @@ class RandomKeys(Shown):
 
     def _factor(self, row: int, given: object) -> Float[np.ndarray, "d rank"]:
         factor = arrays.float64("RandomKeys", f"factors[{row}]", given)
-        if factor.ndim != 2 or factor.shape[0] != self.width:  # noqa: PLR2004
+        if factor.ndim != 2 or factor.shape[0] != self.width:
             raise ShapeError(
                 "RandomKeys", f"factors[{row}] must have shape ({self.width}, rank), but its shape is {factor.shape}"
             )
@@ -285,8 +293,8 @@ class RandomKeys(Shown):
         if left < -_ROUNDING:
             raise CovarianceError(
                 "RandomKeys",
-                f"the covariance of key {row} must be positive semidefinite, but along_mean[{row}]={tau:g} takes away more "
+                f"the covariance of key {row} must be positive semidefinite, but along_mean[{row}]={tau:.12g} takes away more "
                 f"than the variance that is there",
-                f"The lowest it can be is {-1 / float(mean @ solved):.6g}.",
+                f"The lowest it can be is {-1 / float(mean @ solved):.12g}.",
             )
         return solved, (math.sqrt(max(left, 0.0)) - 1) / float(mean @ solved)

@@ -20,7 +20,8 @@ def check_rows(function: str, indices: int | Iterable[int] | Given, count: int, 
     headwise.errors.RowError: copy(): index must be a key's row, 0 to 9, but got 12.
     """
     found = []
-    for given in indices if isinstance(indices, Iterable) else [indices]:
+    single = not isinstance(indices, Iterable) or getattr(indices, "ndim", 1) == 0
+    for given in [indices] if single else indices:
         try:
             row = index(given)
         except TypeError:

@@ -46,7 +46,7 @@ class SelfAttention:
         given = {name: matrix for name, matrix in (("key", key), ("query", query), ("value", value)) if matrix is not None}
         found = arrays.admit("SelfAttention", **given)[1] if given else {}
         for name, matrix in found.items():
-            if matrix.ndim != 2:  # noqa: PLR2004
+            if matrix.ndim != 2:
                 raise ShapeError("SelfAttention", f"{name} must be a matrix, but its shape is {tuple(matrix.shape)}")
             arrays.check_finite("SelfAttention", name, matrix)
         self.key, self.query, self.value = (found.get(name) for name in ("key", "query", "value"))

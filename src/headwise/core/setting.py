@@ -150,6 +150,22 @@ class Setting:
             "Divide queries, keys or scale.",
         )
 
+    def narrowed(self, found: Array) -> Array:
+        """Bring a result from the computing dtype to that of the answer, and refuse one that does not fit."""
+        xp = self.xp
+        if self.dtype == self.computing:
+            return found
+        with np.errstate(over="ignore"):
+            answer = xp.astype(found, self.dtype, copy=False)
+        if bool(xp.any(xp.isinf(answer) & xp.isfinite(found))):
+            name = arrays.dtype_name(self.dtype)
+            raise ScoreOverflowError(
+                self.function,
+                f"the result must fit {name}, but some numbers are larger than {float(xp.finfo(self.dtype).max):.1e}",
+                "Convert the arrays to float32.",
+            )
+        return answer
+
     def check_sums(self, peak: Array, context: Array | None = None) -> None:
         """Refuse finished sums that overflowed: every score of a query below the range, or values too large to add."""
         xp = self.xp
@@ -163,11 +179,16 @@ class Setting:
             _check_value_size(self.function, xp, self.values, self.magnitude("values"))
 
     def score_error(self) -> Float[Array, "*batch q"]:
-        """Bound the rounding error of every score of a query by gamma_(d+2) |scale| |q|_1 max|k|."""
-        terms = (self.keys.shape[-1] + 2) * float(self.xp.finfo(self.computing).eps) / 2
-        lengths = self.xp.sum(self.xp.abs(self.scaled_queries(slice(0, self.query_count))), axis=-1)
-        bound = lengths * (terms / (1 - terms) * self.magnitude("keys"))
-        return self.xp.broadcast_to(bound, (*self.batch, self.query_count))
+        """Bound the rounding error of every score of a query by gamma_(d+2) |scale| |q|_1 max|k|.
+
+        A score told in a narrower dtype than the computing one is rounded once more.
+        """
+        xp = self.xp
+        terms = (self.keys.shape[-1] + 2) * float(xp.finfo(self.computing).eps) / 2
+        told = float(xp.finfo(self.dtype).eps) if self.dtype != self.computing else 0.0
+        lengths = xp.sum(xp.abs(self.scaled_queries(slice(0, self.query_count))), axis=-1)
+        bound = lengths * ((terms / (1 - terms) + told) * self.magnitude("keys"))
+        return xp.broadcast_to(bound, (*self.batch, self.query_count))
 
 
 def _cut(count: int, size: int) -> Iterator[slice]:
@@ -188,6 +209,8 @@ def prepare(
         raise OptionError(function, f"scale must be a finite number, but got {scale!r}")
     xp, found = arrays.admit(function, **given)
     _check_shapes(function, found)
+    if arrays.is_mapped(found["queries"]):  # needed whole; only keys and values stream
+        found["queries"] = np.asarray(found["queries"])
     magnitudes = {
         name: arrays.check_finite(function, name, array) for name, array in found.items() if not arrays.is_mapped(array)
     }
