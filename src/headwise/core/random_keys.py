@@ -142,7 +142,7 @@ class RandomKeys(Shown):
 
     def _score_covariances(self, rows: slice, mean: np.ndarray, heads: np.ndarray) -> Float[np.ndarray, "k h h"]:
         isotropic = np.broadcast_to(self.isotropic, (self.count,))[rows]
-        found: np.ndarray = isotropic[:, None, None] * (heads @ heads.T)
+        found = isotropic[:, None, None] * (heads @ heads.T)
         if self.diagonal is not None:
             variances = self.diagonal if self.diagonal.ndim == 1 else self.diagonal[rows, None, :]
             found += (heads * variances) @ heads.T
@@ -160,7 +160,7 @@ class RandomKeys(Shown):
         if not isinstance(draws, (int, np.integer)) or isinstance(draws, bool) or draws < 1:
             raise OptionError("sample", f"draws must be a whole number of at least 1, but got {draws!r}")
         rng = np.random.default_rng(seed)
-        keys: np.ndarray = rng.standard_normal((draws, self.count, self.width))
+        keys = rng.standard_normal((draws, self.count, self.width))
         keys *= np.sqrt(self._coordinate_variances(slice(0, self.count)))
         for row, factor in sorted(self.factors.items()):
             keys[:, row] += rng.standard_normal((draws, factor.shape[1])) @ factor.T
@@ -178,7 +178,7 @@ class RandomKeys(Shown):
         """Return the covariance matrix of one key; for looking at, nothing else uses it."""
         (row,) = check_rows("covariance", row, self.count, "row").tolist()
         factor, mean = self._factor_of(row), self._mean(row)
-        matrix: np.ndarray = np.diag(self._row_variances(row)) + factor @ factor.T
+        matrix = np.diag(self._row_variances(row)) + factor @ factor.T
         return matrix + self.along_mean.get(row, 0.0) * np.outer(mean, mean)
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,8 +218,7 @@ class RandomKeys(Shown):
         return block
 
     def _mean(self, row: int) -> Float[np.ndarray, " d"]:
-        mean: np.ndarray = self._means(slice(row, row + 1))[0]
-        return mean
+        return self._means(slice(row, row + 1))[0]
 
     def _factor_of(self, row: int) -> Float[np.ndarray, "d rank"]:
         return self.factors.get(row, np.zeros((self.width, 0)))
@@ -231,8 +230,7 @@ class RandomKeys(Shown):
         return np.broadcast_to(isotropic + diagonal, (rows.stop - rows.start, self.width))
 
     def _row_variances(self, row: int) -> Float[np.ndarray, " d"]:
-        variances: np.ndarray = self._coordinate_variances(slice(row, row + 1))[0]
-        return variances
+        return self._coordinate_variances(slice(row, row + 1))[0]
 
     def _variances(self, name: str, given: object, *shapes: tuple[int, ...]) -> np.ndarray:
         """Check variances that may have one of some shapes: finite and not negative."""

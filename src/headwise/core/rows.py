@@ -21,7 +21,8 @@ def check_rows(function: str, indices: int | Iterable[int] | Given, count: int, 
     """
     found = []
     single = not isinstance(indices, Iterable) or getattr(indices, "ndim", 1) == 0
-    for given in [indices] if single else indices:
+    every: Iterable[Given] = [indices] if single else indices
+    for given in every:
         try:
             row = index(given)
         except TypeError:

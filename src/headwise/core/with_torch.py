@@ -3,6 +3,7 @@
 The only place of `core` that imports torch, and only on use.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,10 +48,7 @@ def _four_axes(array: Array, batch: tuple[int, ...]) -> Array:
 
 def parameters(module: object) -> dict[str, Any]:
     """Read what `MultiHeadAttention` needs out of an ``nn.MultiheadAttention``."""
-    try:
-        import torch  # noqa: PLC0415
-    except ImportError:
-        raise missing_extra("from_torch", "torch", "inspect") from None
+    torch = _torch("from_torch")
     if not isinstance(module, torch.nn.MultiheadAttention):
         raise ArrayTypeError("from_torch", f"module must be a torch.nn.MultiheadAttention, but it is a {type(module).__name__}")
     if module.training and module.dropout > 0:
@@ -79,3 +77,23 @@ def parameters(module: object) -> dict[str, Any]:
         "heads": module.num_heads,
         "extra": extra and tuple(extra),
     }
+
+
+def linear_maps(matrices: Mapping[str, np.ndarray]) -> Any:  # noqa: ANN401  a torch module
+    """Return a ``ModuleDict`` of linear maps without bias, one per matrix."""
+    torch = _torch("to_torch")
+    maps = torch.nn.ModuleDict()
+    for name, matrix in matrices.items():
+        rows, columns = matrix.shape
+        maps[name] = torch.nn.Linear(columns, rows, bias=False, dtype=torch.float64)
+        with torch.no_grad():
+            maps[name].weight.copy_(torch.from_numpy(matrix))
+    return maps
+
+
+def _torch(function: str) -> Any:  # noqa: ANN401  a module
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError:
+        raise missing_extra(function, "torch", "inspect") from None
+    return torch
