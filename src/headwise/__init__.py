@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.version import __version__
 
 if TYPE_CHECKING:
-    from headwise import study
+    from headwise import design, study
     from headwise.core.attend import attend
     from headwise.core.attention import Attention
     from headwise.core.heads import HeadsAttention, MultiHeadAttention, average_heads
@@ -32,6 +32,7 @@ __all__ = [
     "attend",
     "average_heads",
     "causal",
+    "design",
     "orthonormal",
     "study",
 ]
@@ -47,6 +48,7 @@ _HOME = {
     "attend": "core.attend",
     "average_heads": "core.heads",
     "causal": "core.masks",
+    "design": "",
     "orthonormal": "core.orthonormal",
     "study": "",
 }

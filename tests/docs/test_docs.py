@@ -51,7 +51,7 @@ def test_commands_in_documents(page, tmp_path):
         assert result.stdout.strip() == wanted.strip(), line
 
 
-@pytest.mark.parametrize("name", [name for name in hw.__all__ if name not in ("__version__", "study")])
+@pytest.mark.parametrize("name", [name for name in hw.__all__ if name not in ("__version__", "design", "study")])
 def test_every_public_name_has_a_page(name):
     assert re.search(rf"auto(function|class|exception):: headwise\.{name}$", TEXT, flags=re.MULTILINE)
 
@@ -62,9 +62,14 @@ def test_every_public_name_is_there():
         assert getattr(hw, name) is not None
 
 
-@pytest.mark.parametrize("name", main.commands)
+@pytest.mark.parametrize("name", [*main.commands, *(f"design {name}" for name in main.commands["design"].commands)])
 def test_every_command_has_its_help_on_a_page(name):
-    assert f"$ headwise {name} --help\n" in (ROOT / "docs" / "commands.md").read_text()
+    assert f"$ headwise {name} --help\n" in TEXT
+
+
+@pytest.mark.parametrize("name", hw.design.__all__)
+def test_every_name_of_design_has_a_page(name):
+    assert re.search(rf"auto(function|class):: headwise\.design\.{name}$", TEXT, flags=re.MULTILINE)
 
 
 def test_the_picture_is_the_one_the_code_draws(tmp_path):

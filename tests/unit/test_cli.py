@@ -26,6 +26,15 @@ def run(tmp_path, monkeypatch):
     return lambda *words: CliRunner().invoke(main, list(words))
 
 
+def every_command(group=main, above=""):
+    """Yield the words of every command, those of groups included."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from every_command(command, f"{above}{name} ")
+        else:
+            yield f"{above}{name}"
+
+
 FILES = ("--queries", "q.npy", "--keys", "k.npy", "--values", "v.csv")
 
 
@@ -127,7 +136,10 @@ def test_wrong_words_exit_with_2(run, words, problem):
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("command", ["", *main.commands])
+COMMANDS = list(every_command())
+
+
+@pytest.mark.parametrize("command", ["", "design", *COMMANDS])
 def test_every_help_has_an_example(run, command):
     result = run(*command.split(), "--help")
     assert result.exit_code == 0
@@ -135,9 +147,9 @@ def test_every_help_has_an_example(run, command):
     assert "  headwise " in result.stdout
 
 
-@pytest.mark.parametrize("command", main.commands)
-def test_every_command_prints_json(command):
-    assert "--json" in {name for option in main.commands[command].params for name in option.opts}
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_json(run, command):
+    assert "--json " in run(*command.split(), "--help").stdout
 
 
 def test_version(run):

@@ -21,7 +21,7 @@ def check_rows(function: str, indices: int | Iterable[int] | Given, count: int, 
     """
     found = []
     single = not isinstance(indices, Iterable) or getattr(indices, "ndim", 1) == 0
-    every: Iterable[Given] = [indices] if single else indices
+    every: Given = [indices] if single else indices
     for given in every:
         try:
             row = index(given)

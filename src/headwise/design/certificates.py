@@ -279,7 +279,7 @@ class Dependency(Certificate):
 
     def describe(self) -> str:
         """Say what is proved."""
-        return "what the positions read is linearly dependent and their targets break the dependency, so no V maps one to the other"
+        return "what the positions read is linearly dependent and their targets are not, so no V maps one to the other"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the coefficients too."""

@@ -1,0 +1,27 @@
+"""The command line: parse, call, print. Data goes to stdout, everything else to stderr.
+
+Nothing heavy is imported here; each command loads what it needs when it runs.
+"""
+
+import click
+
+from headwise.cli.attend import attend
+from headwise.cli.design import design
+from headwise.cli.frame import Sentences
+from headwise.cli.study import study
+from headwise.version import __version__
+
+
+@click.group(cls=Sentences, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Answers about softmax attention, with evidence.
+
+    \b
+    Example:
+      headwise attend --queries q.npy --keys k.npy --values v.csv
+    """
+
+
+for command in (attend, design, study):
+    main.add_command(command)
