@@ -351,6 +351,109 @@ CASES = {
             "Convert one of them."
         ),
     ),
+    "leak out of range": (
+        lambda: hw.design.copy(EYE, 0, leak=0.0),
+        ValueError,
+        "copy(): leak must lie strictly between 0 and 1, but got 0.0.",
+    ),
+    "index of no key": (
+        lambda: hw.design.copy(EYE, 12),
+        IndexError,
+        "copy(): index must be a key's row, 0 to 2, but got 12.",
+    ),
+    "several rows to copy": (
+        lambda: hw.design.copy(EYE, [0, 1]),
+        ValueError,
+        "copy(): index must be one row, but got 2. Use average for a set.",
+    ),
+    "heads of a design": (
+        lambda: hw.design.average(EYE, [0], heads=0),
+        ValueError,
+        "average(): heads must be a whole number of at least 1, but got 0.",
+    ),
+    "an average of nothing": (
+        lambda: hw.design.average(EYE, []),
+        ValueError,
+        "average(): indices must name at least one key, but there are none.",
+    ),
+    "keys of a design": (
+        lambda: hw.design.copy(np.ones(3), 0),
+        ValueError,
+        "copy(): keys must have shape (k, d), but its shape is (3,).",
+    ),
+    "no keys to design for": (
+        lambda: hw.design.copy(np.ones((0, 3)), 0),
+        ValueError,
+        "copy(): keys must not be empty, but its shape is (0, 3).",
+    ),
+    "values of a design": (
+        lambda: hw.design.copy(EYE, 0, values=np.ones((4, 1))),
+        ValueError,
+        "copy(): keys and values must agree on axis k, but keys has k=3 and values has k=4.",
+    ),
+    "negative weights": (
+        lambda: hw.design.weights(EYE, [0.6, 0.5, -0.1]),
+        ValueError,
+        "weights(): target must not be negative, but target[2] is -0.1.",
+    ),
+    "weights of the wrong sum": (
+        lambda: hw.design.weights(EYE, [0.6, 0.5, 0.1]),
+        ValueError,
+        "weights(): target must sum to 1, but it sums to 1.2. Divide it by its sum.",
+    ),
+    "weights of the wrong length": (
+        lambda: hw.design.weights(EYE, [0.5, 0.5]),
+        ValueError,
+        "weights(): target and keys must agree on axis k, but target has k=2 and keys has k=3.",
+    ),
+    "a target of the wrong width": (
+        lambda: hw.design.context(EYE, EYE, [1.0, 2.0]),
+        ValueError,
+        "context(): target and values must agree on axis v, but target has v=2 and values has v=3.",
+    ),
+    "a target that is a table": (
+        lambda: hw.design.context(EYE, EYE, EYE),
+        ValueError,
+        "context(): target must have shape (v,), but its shape is (3, 3).",
+    ),
+    "subspaces that meet": (
+        lambda: hw.design.extractor(EYE[:2], against=EYE[1:]),
+        ValueError,
+        (
+            "extractor(): the two subspaces must meet only in zero, but they share a vector (angle 0.0e+00). "
+            "It is the witness of this error."
+        ),
+    ),
+    "a layer for nothing": (
+        lambda: hw.design.layer(EYE),
+        ValueError,
+        "layer(): reads or targets must be given, but both are missing.",
+    ),
+    "a read of no token": (
+        lambda: hw.design.layer(EYE, reads={0: 7}),
+        IndexError,
+        "layer(): reads[0] must be a key's row, 0 to 2, but got 7.",
+    ),
+    "reads of the wrong sum": (
+        lambda: hw.design.layer(EYE, reads={0: {1: 0.5, 2: 0.6}}),
+        ValueError,
+        "layer(): weights in reads[0] must be positive and sum to 1, but they are [0.5, 0.6].",
+    ),
+    "a target without a read": (
+        lambda: hw.design.layer(EYE, reads={0: 1}, targets={1: [1.0]}),
+        ValueError,
+        "layer(): every target must have a read, but position 1 has none. Leave reads out to have all chosen.",
+    ),
+    "targets of two widths": (
+        lambda: hw.design.layer(EYE, targets={0: [1.0], 1: [1.0, 2.0]}),
+        ValueError,
+        "layer(): targets[0] and targets[1] must agree on axis v, but targets[0] has v=1 and targets[1] has v=2.",
+    ),
+    "matrices of no layer": (
+        lambda: hw.design.layer(np.array([[1.0], [2.0], [3.0]]), reads={0: 1}).to_torch(),
+        ValueError,
+        "Layer(): only a possible layer has matrices, but this one is impossible.",
+    ),
     "no draws": (
         lambda: hw.RandomKeys(EYE).sample(0),
         ValueError,

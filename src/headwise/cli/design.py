@@ -1,13 +1,14 @@
 """`headwise design`: one subcommand per question."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from headwise.cli.frame import PLACE, check_no_input, json_option, print_json, print_shown, whole_numbers
+from headwise.cli.frame import PLACE, check_no_input, json_option, print_json, print_shown, progress_bar, whole_numbers
 from headwise.errors import OptionError
 
 if TYPE_CHECKING:
@@ -128,6 +129,38 @@ def context(keys: str, values: str, target: str, **options: Any) -> None:  # noq
     read = _read(places)
     found = context_(read["keys"], read["values"], _flat(read["target"]), **_chosen(options, "within", "seconds"))
     _finish(found, found.queries, options, places)
+
+
+@design.command()
+@keys_option
+@click.option(
+    "--distance",
+    type=click.Choice(["auto", "exact", "bound"]),
+    default="auto",
+    show_default=True,
+    help="Distances from the hull of the other keys: exact, or lower bounds; auto is exact up to 2000 keys.",
+)
+@seconds_option
+@click.option("--workers", type=int, default=2, show_default=True, help="Threads or processes.")
+@out_option("rows of verdict (1 possible, -1 impossible, 0 undecided), distance and its error")
+@json_option
+def copyable(keys: str, **options: Any) -> None:  # noqa: ANN401
+    """Find out of every key whether some query lets it win.
+
+    Ctrl-C ends early and prints, or writes, what is decided so far.
+
+    \b
+    Example:
+      headwise design copyable --keys k.npy
+    """
+    from headwise.design import copyable as copyable_  # noqa: PLC0415
+
+    places = {"keys": keys}
+    with progress_bar() as tick:
+        found = copyable_(**_read(places), **_chosen(options, "distance", "seconds", "workers"), progress=tick)
+    _finish(found, found.table, options, places)
+    if found.reason == "interrupted":
+        sys.exit(130)
 
 
 @design.command()

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,27 @@ def print_json(data: dict[str, Any]) -> None:
     from headwise.shown import as_json  # noqa: PLC0415
 
     click.echo(as_json(data))
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """Give a function (done, total, stage) that draws a bar on stderr, if that is a terminal; the bar goes when done."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+
+        def tick(done: int, total: int, stage: str) -> None:
+            if bar.tasks[0].description != stage:
+                bar.reset(task, description=stage)
+            bar.update(task, completed=done, total=total)
+
+        yield tick
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")

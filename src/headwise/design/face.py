@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,38 +16,45 @@ from headwise.design import exact
 from headwise.design.certificates import Blocked, Winner
 from headwise.design.result import Design, finite
 from headwise.design.scale import log_leak, smallest_scale
-from headwise.design.separate import ROUNDING, UNIT, Mixture, Question, Separation, Undecided, separate
-
-_ORDINARY = 900
+from headwise.design.separate import (
+    ROUNDING,
+    UNIT,
+    Mixture,
+    Question,
+    Separation,
+    Undecided,
+    power_of_two,
+    scaled,
+    separate,
+    sizes_of_products,
+)
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Some keys against all others, as a question to be decided.
+    """Some keys against all others, as a question to be decided about differences of the keys times 2^-shift.
 
-    `small` are the keys times 2^-shift, of size at most 1/2: differences cannot overflow, and nothing is rounded.
+    The keys are then of size at most 1/2: differences cannot overflow, and scaling rounds nothing.
     """
 
     keys: Float[np.ndarray, "k d"]
     inside: list[int]
     outside: Int[np.ndarray, " o"]
-    small: Float[np.ndarray, "k d"]
     shift: int
     question: Question
 
     @property
     def spread(self) -> float:
         """The largest coordinate of a difference between an inside and an outside key."""
-        return float(np.abs(self.question.rows).max(initial=0.0))
+        rows = self.question.rows
+        return max(float(rows.max(initial=0.0)), -float(rows.min(initial=0.0)))
 
 
 def contest(keys: Float[np.ndarray, "k d"], inside: list[int]) -> Contest:
     """Ask whether the chosen keys can beat the others."""
     first, width = inside[0], keys.shape[1]
     outside = np.delete(np.arange(len(keys)), inside)
-    shift = int(np.frexp(max(keys.max(), -keys.min()))[1]) + 1
-    # The same numbers either way; ldexp also where the power of two itself is out of range, but it is slow.
-    small = keys * 2.0**-shift if abs(shift) < _ORDINARY else np.ldexp(keys, -shift)
+    shift = power_of_two(keys)
     power = None
 
     def whole(rows: Sequence[int]) -> list[list[int]]:
@@ -62,11 +70,15 @@ def contest(keys: Float[np.ndarray, "k d"], inside: list[int]) -> Contest:
         (own,), others = whole([first]), whole(inside[1:])
         return fmpz_mat(len(others), width, [b - a for row in others for a, b in zip(own, row, strict=True)])
 
-    rows = small[first] - (small if len(inside) == 1 else small[outside])
-    if len(inside) == 1:
-        rows = np.concatenate([rows[:first], rows[first + 1 :]])
-    asked = Question(rows, exact_rows, small[inside[1:]] - small[first], exact_span)
-    return Contest(keys, inside, outside, small, shift, asked)
+    own = scaled(keys[first], shift)
+    span = scaled(keys[inside[1:]], shift) - own
+    rows = np.empty((len(outside), width))
+    # Rows in slices between the inside ones, written once: for one key among many this costs as much as the search.
+    edges = np.sort([-1, *inside, len(keys)]).tolist()
+    for place, (before, after) in enumerate(pairwise(edges)):
+        part = rows[before + 1 - place : after - place]
+        np.subtract(own, scaled(keys[before + 1 : after], shift, out=part), out=part)
+    return Contest(keys, inside, outside, shift, Question(rows, exact_rows, span, exact_span))
 
 
 def face_design(
@@ -109,17 +121,17 @@ def _possible(task: str, asked: Contest, answer: Separation, leak: float, values
     }
     # Scores are rounded when attend computes them, by at most this much per unit of scale, whatever the order of the sum.
     terms = (asked.keys.shape[1] + 4) * UNIT
-    noise = 2 * terms / (1 - terms) * float((np.abs(asked.small) @ np.abs(answer.direction)).max())
+    noise = 2 * terms / (1 - terms) * float(sizes_of_products(asked.keys, answer.direction, asked.shift).max())
     uneven = noise if len(asked.inside) > 1 else 0.0
     gaps = answer.lower - noise - uneven
-    scaled = _scaled(asked, answer.direction, gaps, leak)
-    if scaled is None:
+    promised = _promised(asked, answer.direction, gaps, leak)
+    if promised is None:
         reason = (
             f"the margin is positive, but only {relative:.1e} of the keys' spread: the rounding of float64 scores hides it, "
             "so no query is given"
         )
         return Design(task, "possible", f"by rounding only; {reason}" if rounding_only else reason, **shared)
-    scale, query, found = scaled
+    scale, query, found = promised
     error = None
     if values is not None:
         certain = max(found, float(np.exp(log_leak(scale, gaps, len(asked.inside)))))
@@ -129,7 +141,7 @@ def _possible(task: str, asked: Contest, answer: Separation, leak: float, values
     return Design(task, "possible", reason, query[None], leak=found, error_bound=error, **shared)
 
 
-def _scaled(
+def _promised(
     asked: Contest, direction: np.ndarray, gaps: Float[np.ndarray, " o"], leak: float
 ) -> tuple[float, Float[np.ndarray, " d"], float] | None:
     """Return the smallest scale that keeps the promise, the query and its leak; None if float64 cannot keep it."""

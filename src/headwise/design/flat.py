@@ -7,12 +7,13 @@ from flint import fmpq_mat, fmpz, fmpz_mat, nmod_mat
 from jaxtyping import Float, Int
 
 from headwise.design import exact
-from headwise.design.separate import UNIT
-from headwise.design.witnesses import TINY, lengths, scaled
+from headwise.design.separate import UNIT, scaled
+from headwise.design.witnesses import TINY, lengths
 
 # Checking that keys lie flat multiplies this many whole numbers at most: some ten seconds.
 _LARGEST_CHECK = 10**9
 _PRIME = 2**61 - 1
+_BLOCK = 512
 
 
 def outline(keys: Float[np.ndarray, "n d"]) -> list[int]:
@@ -21,6 +22,8 @@ def outline(keys: Float[np.ndarray, "n d"]) -> list[int]:
     >>> outline(np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [0.0, 1.0]]))
     [0, 2, 3]
     """
+    if len(keys) == 1:
+        return [0]
     across = keys[:, 1] if keys.shape[1] > 1 else np.zeros(len(keys))
     order = np.lexsort((across, keys[:, 0])).tolist()
     whole = exact.integers(np.column_stack([keys[:, 0], across]))
@@ -40,14 +43,28 @@ def outline(keys: Float[np.ndarray, "n d"]) -> list[int]:
 
 
 def outline_margins(keys: Float[np.ndarray, "n d"], shift: int, ring: list[int]) -> Float[np.ndarray, " r"]:
-    """Bound the margins of the vertices of an outline, per unit of length; who beats both neighbours beats all."""
-    corners = scaled(keys[ring], shift)
+    """Bound the margins of the vertices of an outline, per unit of length.
+
+    A vertex that beats its neighbours beats all of the outline, and one that beats the outline of the other keys beats those.
+    """
+    inner = np.delete(np.arange(len(keys)), ring)
+    inner = inner[outline(keys[inner])] if len(inner) else inner
+    corners, others = (scaled(keys[rows], shift) for rows in (ring, inner))
+    middle = corners.mean(axis=0)
+    corners, others = corners - middle, others - middle
     sides = [corners - np.roll(corners, step, axis=0) for step in (1, -1)]
-    sizes = [lengths(side) for side in sides]
-    queries = sum(side / np.where(size > 0, size, 1.0)[:, None] for side, size in zip(sides, sizes, strict=True))
-    long = lengths(np.asarray(queries)) * (1 + 1e-9)
-    bounds = [(side * queries).sum(axis=1) - 16 * UNIT * size * long for side, size in zip(sides, sizes, strict=True)]
-    return np.asarray(np.minimum(*bounds) * (1 - 1e-9) / np.where(long > 0, long, 1.0) - TINY)
+    queries = np.zeros(corners.shape)
+    for side in sides:
+        size = lengths(side)
+        queries += side / np.where(size > 0, size, 1.0)[:, None]
+    own = (corners * queries).sum(axis=1)
+    best = np.maximum(*(own - (side * queries).sum(axis=1) for side in sides))
+    for start in range(0, len(ring) if len(inner) else 0, _BLOCK):
+        scores = (queries[start : start + _BLOCK] @ others.T).max(axis=1)
+        best[start : start + _BLOCK] = np.maximum(best[start : start + _BLOCK], scores)
+    long = lengths(queries) * (1 + 1e-9)
+    slack = 32 * UNIT * (float(lengths(corners).max()) + float(lengths(others).max(initial=0.0)))
+    return np.asarray(np.where(long > 0, (own - best) / np.where(long > 0, long, 1.0), 0.0) * (1 - 1e-9) - slack - TINY)
 
 
 def enough_columns(keys: Float[np.ndarray, "n d"], points: Float[np.ndarray, "n d"]) -> list[int] | None:

@@ -17,7 +17,7 @@ from headwise.errors import EmptyError, OptionError
 
 def copy(
     keys: Float[Array, "k d"] | Given,
-    index: int,
+    index: int | Given,
     *,
     leak: float = 1e-3,
     values: Float[Array, "k v"] | Given = None,
@@ -89,7 +89,7 @@ def average(
     >>> keys = np.eye(10)
     >>> design = average(keys, [0, 1], leak=1e-3)
     >>> round(float(design.query @ keys[0] - design.query @ keys[2]), 6)  # log(8 (1 - leak) / (2 leak))
-    8.29305
+    8.293049
     >>> average(keys, [0, 1], heads=2).queries.shape
     (2, 10)
     """

@@ -10,7 +10,7 @@ def log_leak(scale: float, gaps: Float[np.ndarray, " k"], inside: int) -> float:
     """Return the log of the weight on keys that are `gaps` below `inside` equal winners, at a scale.
 
     >>> round(math.exp(log_leak(1.0, np.full(8, 1.0), 2)), 6)  # 8 / (2 e + 8)
-    0.595393
+    0.59539
     """
     if not len(gaps):
         return -math.inf
@@ -27,7 +27,7 @@ def smallest_scale(gaps: Float[np.ndarray, " k"], inside: int, leak: float) -> f
     it is kept between bounds all the same.
 
     >>> round(smallest_scale(np.full(8, 1.0), 2, 1e-3), 6)  # log(8 (1 - leak) / (2 leak))
-    8.29305
+    8.293049
     """
     wanted = math.log(inside) + math.log(leak) - math.log1p(-leak)
     if not len(gaps) or math.log(len(gaps)) <= wanted:

@@ -20,6 +20,33 @@ UNIT = 2.0**-53
 _TINY = 5e-324
 # A margin below this part of the rows' size is called one by rounding only.
 ROUNDING = 1e-12
+_ORDINARY = 900
+_BLOCK = 128
+
+
+def power_of_two(array: np.ndarray) -> int:
+    """Return the power of two that brings all entries to size at most 1/2."""
+    return int(np.frexp(max(array.max(), -array.min()))[1]) + 1
+
+
+def scaled(array: np.ndarray, shift: int, out: np.ndarray | None = None) -> np.ndarray:
+    """Return entries times 2^-shift, which rounds nothing but what underflows."""
+    # ldexp also where the power of two itself is out of range, but it is slow.
+    return np.multiply(array, 2.0**-shift, out=out) if abs(shift) < _ORDINARY else np.ldexp(array, -shift, out=out)
+
+
+def sizes_of_products(
+    rows: Float[np.ndarray, "n d"], direction: Float[np.ndarray, " d"], shift: int = 0
+) -> Float[np.ndarray, " n"]:
+    """Return |row| . |direction| times 2^-shift for every row.
+
+    A block at a time: a large array that is not kept costs more than the sums do.
+    """
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), _BLOCK):
+        part = rows[start : start + _BLOCK]
+        found[start : start + _BLOCK] = np.abs(scaled(part, shift) if shift else part) @ np.abs(direction)
+    return found
 
 
 @dataclass(frozen=True)
@@ -107,7 +134,7 @@ def lower_bounds(question: Question, direction: Float[np.ndarray, " d"]) -> Floa
     rows = question.rows
     terms = (rows.shape[1] + question.roundings + 4) * UNIT
     scores = rows @ direction
-    slack = terms / (1 - terms) * (np.abs(rows) @ np.abs(direction)) * (1 + 1e-6)
+    slack = terms / (1 - terms) * sizes_of_products(rows, direction) * (1 + 1e-6)
     return scores - slack - 2 * UNIT * np.abs(scores) - (4 * rows.shape[1] + 4) * _TINY
 
 
@@ -149,7 +176,8 @@ def _witness(question: Question, direction: np.ndarray, distance: float, *, exac
 
 def _zero_row(question: Question) -> Mixture | None:
     """Return a row that is zero, which is a mixture by itself."""
-    for i in np.flatnonzero(~question.rows.any(axis=1)):
+    places = np.flatnonzero(question.rows[:, 0] == 0)
+    for i in places[~question.rows[places].any(axis=1)]:
         if not any(question.exact_rows([int(i)]).entries()):
             return Mixture([int(i)], [Fraction(1)], [Fraction(0)] * len(question.span), "duplicate")
     return None
