@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from headwise.study.figures import averaging
+from headwise.study.figures import averaging, hull
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,6 +34,7 @@ def refreshed(block: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    averaging(ROOT / "docs" / "pictures")
+    for draw in (averaging, hull):
+        draw(ROOT / "docs" / "pictures")
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         page.write_text(re.sub(r"^```console\n(.*?)^```$", refreshed, page.read_text(), flags=re.MULTILINE | re.DOTALL))

@@ -62,18 +62,18 @@ class Shown(ABC):
         from rich.markup import escape  # noqa: PLC0415
 
         said = self.summary()
-        return Group(f"[bold]{escape(said.title)}[/bold]", _drawn(said), *(f"[dim]{escape(note)}[/dim]" for note in said.notes))
+        tables = [_drawn(said)] if said.rows else []
+        return Group(f"[bold]{escape(said.title)}[/bold]", *tables, *(f"[dim]{escape(note)}[/dim]" for note in said.notes))
 
     def _repr_html_(self) -> str:
         """Let a notebook draw the summary."""
         said = self.summary()
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in said.columns)
+        names = "".join(f"<th>{html.escape(name)}</th>" for name in said.columns)
+        head = f"<thead><tr>{names}</tr></thead>" if any(said.columns) else ""
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in said.rows)
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in said.notes)
-        return (
-            f"<div><p><b>{html.escape(said.title)}</b></p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
-        )
+        table = f"<table>{head}<tbody>{body}</tbody></table>" if said.rows else ""
+        return f"<div><p><b>{html.escape(said.title)}</b></p>{table}{notes}</div>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ANN401, FBT001  IPython's protocol
         """Let IPython print the summary in a terminal."""
@@ -85,7 +85,7 @@ def _drawn(said: Summary) -> "Table":
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=any(said.columns))
     for place, name in enumerate(said.columns):
         table.add_column(Text(name), justify="right" if all(_is_number(row[place]) for row in said.rows) else "left")
     for row in said.rows:

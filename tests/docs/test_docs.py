@@ -11,7 +11,7 @@ import pytest
 
 import headwise as hw
 from headwise.cli import main
-from headwise.study.figures import averaging
+from headwise.study.figures import averaging, hull
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,8 +72,10 @@ def test_every_name_of_design_has_a_page(name):
     assert re.search(rf"auto(function|class):: headwise\.design\.{name}$", TEXT, flags=re.MULTILINE)
 
 
-def test_the_picture_is_the_one_the_code_draws(tmp_path):
-    assert averaging(tmp_path).read_bytes() == (ROOT / "docs" / "pictures" / "averaging.svg").read_bytes()
+@pytest.mark.parametrize("draw", [averaging, hull])
+def test_pictures_are_those_the_code_draws(draw, tmp_path):
+    path = draw(tmp_path)
+    assert path.read_bytes() == (ROOT / "docs" / "pictures" / path.name).read_bytes()
 
 
 def test_the_manual_builds(tmp_path):

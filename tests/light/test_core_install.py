@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "scipy", "matplotlib", "jax", "transformers", "rich")
+HEAVY = ("torch", "scipy", "flint", "threadpoolctl", "matplotlib", "jax", "transformers", "rich")
 
 
 def python(program):
@@ -30,12 +30,14 @@ def test_nothing_heavy_is_loaded(program, also):
     assert shown.splitlines()[-1] == "[]"
 
 
-def test_attend_and_study_need_no_extra():
+def test_attend_design_and_study_need_no_extra():
     program = """
 import sys
 sys.modules["matplotlib"] = None
 import headwise as hw, numpy as np
 print(hw.attend(np.ones(2), np.eye(2), np.eye(2)))
+assert hw.design.copy(np.eye(3), 0).verify()
+assert hw.design.copyable(np.eye(3)).possible.all()
 study = hw.study.run(out="unused")
 print(all(part.holds for part in study.parts), study.pictures)
 """

@@ -52,7 +52,7 @@ def weights(
     Design
         "possible" with a query; "impossible" with weights that have the same moments and more entropy than the target,
         which proves that no query comes closer than their difference; or "undecided". `numbers` holds the divergence,
-        the total variation, the residual |sum_i (a_i - w_i) k_i| relative to the keys' spread, and the number of keys on
+        the total variation, the residual ``|sum_i (a_i - w_i) k_i|`` relative to the keys' spread, and the number of keys on
         the face.
 
     Examples
