@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import settings
 from jaxtyping import install_import_hook
+from promises import kept_promise
 
 # Every annotated function of headwise checks the shapes it says it takes and gives.
 install_import_hook("headwise", "shapes.check")
@@ -57,6 +58,26 @@ def library(request):
 @pytest.fixture
 def rng():
     return np.random.default_rng(20261116)
+
+
+@pytest.fixture(autouse=True)
+def promises(monkeypatch):
+    """Check every design of a single query that any test makes: its certificate, and its leak under mpmath."""
+    from headwise.design import face
+
+    made, original = [], face._possible
+
+    def remembered(task, asked, answer, leak, values):
+        design = original(task, asked, answer, leak, values)
+        made.append((asked, design, leak))
+        return design
+
+    monkeypatch.setattr(face, "_possible", remembered)
+    yield
+    for asked, design, leak in made:
+        assert design.verify()
+        if design.query is not None:
+            assert kept_promise(asked.keys, design.query, set(asked.inside), leak)
 
 
 def pytest_terminal_summary(terminalreporter):

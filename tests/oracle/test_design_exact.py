@@ -1,9 +1,11 @@
-"""Verdicts of `design` against an exact oracle, certificates against an independent check, promises against mpmath."""
+"""Verdicts of `design` against an exact oracle, certificates against an independent check.
+
+The promises are checked for every design of the whole run, by a fixture in conftest.
+"""
 
 from collections import Counter
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from simplex import mixture_exists
@@ -23,19 +25,6 @@ def small_instances(seed, count):
         yield found, rng
 
 
-def kept_promise(keys, design, inside, leak):
-    """Compute the leak of the returned query in 60 digits, from the exact scores."""
-    with mpmath.workdps(60):
-        scores = [
-            mpmath.fsum(mpmath.mpf(float(a)) * mpmath.mpf(float(b)) for a, b in zip(key, design.query, strict=True))
-            for key in keys
-        ]
-        top = max(scores)
-        terms = [mpmath.exp(score - top) for score in scores]
-        outside = mpmath.fsum(term for i, term in enumerate(terms) if i not in inside)
-        return outside / mpmath.fsum(terms) <= leak
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_copy_agrees_on_small_instances(seed):
     """5 000 in all."""
@@ -48,7 +37,6 @@ def test_copy_agrees_on_small_instances(seed):
         if design.verdict == "possible":
             assert not design.rounding_only
             assert float(hw.attend(design.query, keys, keys).leak(row)) <= 1e-3
-            assert kept_promise(keys, design, {row}, 1e-3)
         seen[design.verdict] += 1
     assert min(seen.values()) > 50
 
@@ -64,7 +52,6 @@ def test_average_agrees_on_small_instances(seed):
         if design.verdict == "possible":
             out = hw.attend(design.query, keys, keys)
             assert float(out.leak(inside)) <= 1e-3
-            assert kept_promise(keys, design, set(inside), 1e-3)
             np.testing.assert_allclose(out.weights[inside], out.weights[inside].mean(), rtol=1e-12)
         seen[design.verdict] += 1
     assert min(seen.values()) > 30
