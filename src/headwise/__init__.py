@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.version import __version__
 
 if TYPE_CHECKING:
-    from headwise import design, study
+    from headwise import design, stress, study
     from headwise.core.attend import attend
     from headwise.core.attention import Attention
     from headwise.core.heads import HeadsAttention, MultiHeadAttention, average_heads
@@ -34,6 +34,7 @@ __all__ = [
     "causal",
     "design",
     "orthonormal",
+    "stress",
     "study",
 ]
 
@@ -50,6 +51,7 @@ _HOME = {
     "causal": "core.masks",
     "design": "",
     "orthonormal": "core.orthonormal",
+    "stress": "",
     "study": "",
 }
 

@@ -156,9 +156,12 @@ def _named(rows: Sequence[int]) -> str:
     return ", ".join(map(str, rows[:few])) + (f" and {len(rows) - few} more" if len(rows) > few else "")
 
 
-def _scores(keys: np.ndarray, query: np.ndarray) -> list[Fraction]:
+def _below_top(keys: np.ndarray, query: np.ndarray) -> list[float]:
+    """Return how far scores lie below the highest, each difference exact before it is rounded."""
     direction = [Fraction(float(entry)) for entry in query]
-    return [_dot(key, direction) for key in keys]
+    scores = [_dot(key, direction) for key in keys]
+    top = max(scores)
+    return [float(score - top) for score in scores]
 
 
 @dataclass(frozen=True)
@@ -172,9 +175,7 @@ class Reached(Certificate):
 
     def check(self) -> bool:
         """Compute the divergence again, from exact scores."""
-        scores = _scores(self.keys, self.query)
-        top = max(scores)
-        below = [float(score - top) for score in scores]
+        below = _below_top(self.keys, self.query)
         total = math.log(math.fsum(math.exp(score) for score in below))
         found = math.fsum(
             w * (math.log(w) - (score - total)) for w, score in zip(self.target.tolist(), below, strict=True) if w > 0
@@ -242,9 +243,7 @@ class Hits(Certificate):
 
     def check(self) -> bool:
         """Compute the context again, from exact scores."""
-        scores = _scores(self.keys, self.query)
-        top = max(scores)
-        terms = [math.exp(float(score - top)) for score in scores]
+        terms = [math.exp(score) for score in _below_top(self.keys, self.query)]
         total = math.fsum(terms)
         away = [
             math.fsum(term * (float(value) - wanted) for term, value in zip(terms, column, strict=True)) / total

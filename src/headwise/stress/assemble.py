@@ -1,0 +1,161 @@
+"""From integrals of heads and pairs to the mean and covariance of the averaged output, with an error for each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from jaxtyping import Float
+
+from headwise.stress.laplace import Moments, Split, one_head
+from headwise.stress.pairs import two_heads
+from headwise.stress.quadrature import Accuracy
+from headwise.stress.scores import Scores, cumulants
+
+Tick = Callable[[int, int, str], object]
+Triple = tuple[Moments, Moments, Moments]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Mean and covariance of the output, bounds on their errors, and how they came about."""
+
+    mean: Float[np.ndarray, " v"]
+    covariance: Float[np.ndarray, "v v"]
+    mean_error: float
+    covariance_error: float
+    variance_error: float
+    mass: float
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class Integrals:
+    """All integrals that the law of some heads needs."""
+
+    scores: Scores
+    split: Split
+    accuracy: Accuracy
+    heads: list[Triple]
+    pairs: dict[tuple[int, int], Triple]
+
+    @classmethod
+    def of(cls, scores: Scores, error: float, tick: Tick | None = None) -> "Integrals":
+        """Integrate every head and every pair of heads that have noise in common."""
+        split = Split.of(scores, error)
+        accuracy = Accuracy(error, len(split.wide))
+        heads = [one_head(scores, head, split, accuracy) for head in range(scores.heads)]
+        coupled = [pair for pair in combinations(range(scores.heads), 2) if scores.coupled[pair]]
+        pairs = {}
+        for done, (h, g) in enumerate(coupled, 1):
+            pairs[h, g] = two_heads(scores, (h, g), split, accuracy, (heads[h][0].span, heads[g][0].span))
+            if tick is not None:
+                tick(done, len(coupled), "pairs of heads")
+        return cls(scores, split, accuracy, heads, pairs)
+
+    @property
+    def mass(self) -> float:
+        """What the expected weights sum to, from the integral that is worst."""
+        found = [triple[0].mass for triple in [*self.heads, *self.pairs.values()]]
+        return max(found, key=lambda mass: abs(mass - 1))
+
+    @property
+    def evaluations(self) -> int:
+        """How many nodes."""
+        return sum(triple[0].nodes for triple in [*self.heads, *self.pairs.values()])
+
+    def means(self, grade: int = 0) -> Float[np.ndarray, "h v"]:
+        """Return the mean of each head's context from its context at the mean scores."""
+        return np.stack([triple[grade].left.T @ triple[grade].first for triple in self.heads])
+
+    def found(self, block: tuple[int, int] | None = None) -> Found:
+        """Return the law of the mean over all heads, or one head-by-head block of the covariance."""
+        heads = self.scores.heads
+        diagonal = {(h, h): triple for h, triple in enumerate(self.heads)}
+        units = diagonal | self.pairs if block is None else {k: v for k, v in (diagonal | self.pairs).items() if k == block}
+        share = 1 / heads**2 if block is None else 1.0
+        turn = self._coordinates(units)
+        means = np.stack([self.means(grade) for grade in range(3)]) @ turn
+        offsets, wide = self.scores.offsets @ turn, self.scores.values(self.split.wide) @ turn
+        totals = np.zeros((3, turn.shape[1], turn.shape[1]))
+        weights = np.zeros((3, len(wide)))
+        factors = np.zeros((3, 2, heads, heads))
+        for (h, g), triple in units.items():
+            left, right = triple[0].left @ turn, triple[0].right @ turn
+            twice = share * (1 + (h != g and block is None))
+            for grade, moments in enumerate(triple):
+                part = left.T @ (moments.core @ right) - np.outer(means[grade, h], means[grade, g])
+                summed, total = self._weighted(moments, wide, (h, g), turn)
+                part += total * np.outer(offsets[h], offsets[g]) - np.outer(summed, offsets[g]) - np.outer(offsets[h], summed)
+                totals[grade] += twice * part
+                weights[grade] += twice * moments.keys
+                factors[grade, 0, h, g] += twice * moments.bulk[0]
+                factors[grade, 1, h, g] += twice * moments.bulk[1]
+                factors[grade, 1, g, h] += twice * moments.bulk[2]
+        totals += np.einsum("iw,wv,wx->ivx", weights, wide, wide, optimize=True)
+        if block is None:
+            totals = (totals + np.swapaxes(totals, 1, 2)) / 2
+        gram, away = self._keys(factors)
+        covariance = turn @ totals[0] @ turn.T + gram
+        size = max(float(np.linalg.norm(covariance)), 1e-300)
+        changes = [float(np.linalg.norm(totals[grade] - totals[0])) + away[grade] for grade in (1, 2)]
+        traces = [abs(float(np.trace(totals[grade] - totals[0]))) + away[grade] for grade in (1, 2)]
+        shifts = [float(np.linalg.norm((means[grade] - means[0]).mean(axis=0))) for grade in (1, 2)]
+        trace = max(float(np.trace(covariance)), 1e-300)
+        length = float(np.sqrt(trace))
+        error = self._error(changes[0] / size, changes[1] / size) * size
+        return Found(
+            self.scores.centre + (self.scores.offsets + self.means()).mean(axis=0),
+            covariance,
+            self._error(shifts[0] / length, shifts[1] / length) * length,
+            error,
+            max(error, self._error(traces[0] / trace, traces[1] / trace) * trace),
+            self.mass,
+            self.evaluations,
+        )
+
+    def _coordinates(self, units: dict[tuple[int, int], Triple]) -> Float[np.ndarray, "v c"]:
+        """Return orthonormal columns that span all vectors in use, where they are fewer than the width of the values."""
+        width = self.scores.given.shape[1]
+        vectors = [part for triple in units.values() for part in {id(p): p for p in (triple[0].left, triple[0].right)}.values()]
+        if sum(map(len, vectors)) + self.scores.heads >= width:
+            return np.eye(width)
+        return np.linalg.qr(np.concatenate([*vectors, self.scores.values(self.split.wide), self.scores.offsets]).T)[0]
+
+    def _weighted(
+        self, moments: Moments, wide: np.ndarray, pair: tuple[int, int], turn: np.ndarray
+    ) -> tuple[Float[np.ndarray, " c"], float]:
+        """Return the sum over keys of weights times values, and of weights."""
+        summed, total = moments.keys @ wide, float(moments.keys.sum())
+        bulk, (h, g) = self.split.bulk, pair
+        if bulk is not None:
+            parts = zip(moments.bulk, (bulk.second[h, g], bulk.third[h, g], bulk.third[g, h]), strict=True)
+            vector = np.asarray(sum(factor * part for factor, part in parts))
+            summed, total = summed + vector[:-1] @ turn, total + float(vector[-1])
+        return summed, total
+
+    def _error(self, coarse: float, second: float) -> float:
+        """Turn the changes from a coarser rule and a lower order into a relative error.
+
+        A rule with half as many nodes is worse by a factor that the width of the strip gives; 10 is for what grows on its edge.
+        """
+        rule = coarse * min(1.0, 10 * self.accuracy.gain) + 40 * self.accuracy.error
+        bulk = self.split.bulk
+        return float(rule + (0.0 if bulk is None else second * min(1.0, bulk.neglected)) + 1e-14)
+
+    def _keys(self, factors: Float[np.ndarray, "3 2 h h"]) -> tuple[np.ndarray, list[float]]:
+        """Return the sum of weights times v v^T over the bulk, and how far the other two sets of weights are from it."""
+        width = self.scores.given.shape[1]
+        gram, away = np.zeros((width, width)), [0.0, 0.0, 0.0]
+        if self.split.bulk is not None:
+            flat = factors.reshape(3, -1).T
+            for rows, covariance in self.scores.bulk_blocks(self.split.wide):
+                x = self.scores.bulk_means(rows)[2]
+                features = np.concatenate([part.reshape(len(x), -1) for part in cumulants(x, covariance)], axis=1)
+                found = features @ flat
+                values = self.scores.values(rows)
+                gram += (values * found[:, :1]).T @ values
+                lengths = np.einsum("ij,ij->i", values, values)
+                for grade in (1, 2):
+                    away[grade] += float(np.abs(found[:, grade] - found[:, 0]) @ lengths)
+        return gram, away

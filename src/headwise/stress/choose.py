@@ -1,0 +1,105 @@
+"""Which method answers, how accurate its parts must be, and what is said of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwise.errors import OptionError
+from headwise.stress.assemble import Found, Integrals
+from headwise.stress.delta import delta
+from headwise.stress.hybrid import hybrid
+from headwise.stress.quadrature import Accuracy
+from headwise.stress.sampling import Block, Tick, montecarlo
+from headwise.stress.scores import Scores
+
+METHODS = ("laplace", "pairs", "hybrid", "montecarlo", "delta")
+# Seconds of integration beyond which sampling is tried instead.
+_PATIENCE = 60.0
+_FINEST = 1e-15
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, by which method and why."""
+
+    found: Found
+    method: str
+    reason: str
+
+
+def solved(
+    scores: Scores, method: str, tolerance: float, seed: int, tick: Tick | None, block: Block = None
+) -> Answer:
+    """Find the law by the method named, or by the one that fits."""
+    chosen, reason = (method, "asked for") if method != "auto" else _fitting(scores, tolerance)
+    stopped = False
+    if chosen == "delta":
+        found = delta(scores, block)
+    elif chosen in ("laplace", "pairs"):
+        _check_independent(scores, chosen)
+        found = _integrated(scores, tolerance, block, tick)
+    elif chosen == "hybrid" and block is None:
+        found, stopped = hybrid(scores, tolerance, seed, tick)
+    else:
+        found, stopped = montecarlo(scores, tolerance, seed, tick, block)
+    return Answer(found, chosen, _said(found, reason, tolerance, stopped=stopped))
+
+
+def _said(found: Found, reason: str, tolerance: float, *, stopped: bool) -> str:
+    size = float(np.linalg.norm(found.covariance))
+    error = found.covariance_error / size if size > 0 else 0.0
+    said = f"interrupted; {reason}" if stopped else reason
+    if error <= tolerance:
+        return said
+    times = (error / tolerance) ** 2
+    return f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}; {times:.0f} times the samples would reach it"
+
+
+def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
+    """Choose by the size of the noise, by what heads share, and by the work."""
+    if 5 * float(scores.variance.max()) + 1e-14 <= tolerance:
+        return "delta", "the noise is tiny"
+    lone = not np.triu(scores.coupled, 1).any()
+    seconds = _seconds(scores, tolerance)
+    if seconds > _PATIENCE:
+        return ("hybrid" if scores.count * scores.heads > 64 else "montecarlo"), f"integrals would take some {seconds:.0f} s"
+    if lone:
+        return "laplace", "one head" if scores.heads == 1 else "the heads are independent"
+    return "pairs", "the heads share noise"
+
+
+def _seconds(scores: Scores, tolerance: float) -> float:
+    """Guess how long the integrals take."""
+    wide = scores.wide(tolerance / 120)
+    accuracy = Accuracy(tolerance / 120, len(wide))
+    deviation = scores.deviation[wide]
+    nodes = (2 * accuracy.reach * deviation.max(axis=0, initial=0.0) + accuracy.digits + 5) / accuracy.step
+    inner = np.minimum(2 * accuracy.reach * np.maximum(deviation, 1.0) / accuracy.fine, 4 * len(accuracy.scores()))
+    single = float((inner.sum(axis=0) * nodes).sum()) * 2e-8
+    double = 0.0
+    for h, g in np.argwhere(np.triu(scores.coupled, 1)):
+        grid = 2 * accuracy.reach * np.maximum(deviation[:, h], 1.0) / accuracy.fine
+        double += float((grid * nodes[h] * nodes[g]).sum()) * 12 / 2e10 + len(wide) ** 2 * nodes[h] * nodes[g] * 2 / 2e10
+    return single + double
+
+
+def _check_independent(scores: Scores, method: str) -> None:
+    """Refuse heads that share noise where a method cannot have it."""
+    shared = np.argwhere(np.triu(scores.coupled, 1))
+    if method == "laplace" and len(shared):
+        h, g = shared[0].tolist()
+        more = f" and {len(shared) - 1} more pairs" if len(shared) > 1 else ""
+        raise OptionError(
+            "law", f'method "laplace" needs independent heads, but heads {h} and {g}{more} share noise', 'Use "pairs".'
+        )
+
+
+def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | None) -> Found:
+    """Integrate, with finer rules until the error is within the tolerance."""
+    error = max(min(tolerance / 120, 1e-3), _FINEST)
+    while True:
+        found = Integrals.of(scores, error, tick).found(block)
+        size = float(np.linalg.norm(found.covariance))
+        if found.covariance_error <= tolerance * size or error <= _FINEST:
+            return found
+        error = max(error * min(1e-2, 0.3 * tolerance * size / found.covariance_error), _FINEST)

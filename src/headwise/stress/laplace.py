@@ -1,0 +1,124 @@
+"""The law of one head, and of heads that are independent, by one-dimensional integrals; nothing is sampled.
+
+E c = int P R du and E c c^T = int P [R R^T + sum_i kappa_i v_i v_i^T] du, where P is the product of E exp(-x_i) over the keys,
+R the sum of tilted means times values and kappa the tilted variances. Values are taken from the mean-score context and narrow
+keys by what noise changes of them, so that no digits are lost when there is little noise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from headwise.stress.quadrature import Accuracy, is_narrow, tilted
+from headwise.stress.scores import Bulk, Scores
+
+
+@dataclass(frozen=True)
+class Moments:
+    """First and second moments of contexts in small bases: mean = left^T first, second = left^T core right + sum of the rest.
+
+    `keys` are weights of v_i v_i^T for the keys that were looked at, `bulk` the factors of the cumulants x_h x_g, x_h x_h x_g
+    and x_g x_g x_h of the others, `mass` what the expected weights sum to.
+    """
+
+    left: Float[np.ndarray, "r v"]
+    right: Float[np.ndarray, "r v"]
+    first: Float[np.ndarray, " r"]
+    core: Float[np.ndarray, "r r"]
+    keys: Float[np.ndarray, " w"]
+    bulk: tuple[float, float, float]
+    mass: float
+    nodes: int
+    span: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Split:
+    """The keys that are looked at one by one, their covariances, and the sums over the others; None if there are none."""
+
+    wide: Int[np.ndarray, " w"]
+    covariances: Float[np.ndarray, "w h h"]
+    bulk: Bulk | None
+
+    @classmethod
+    def of(cls, scores: Scores, error: float) -> "Split":
+        """Choose the keys for a wanted error."""
+        return cls.at(scores, scores.wide(error))
+
+    @classmethod
+    def at(cls, scores: Scores, wide: Int[np.ndarray, " w"]) -> "Split":
+        """Look at the keys named."""
+        return cls(wide, scores.covariances(wide), scores.bulk(wide) if len(wide) < scores.count else None)
+
+
+def base_vectors(scores: Scores, head: int, split: Split) -> Float[np.ndarray, "r v"]:
+    """Return what the coefficients of a head multiply: wide values, and what narrow keys and the bulk sum to."""
+    offset, wide, bulk = scores.offsets[head], split.wide, split.bulk
+    values = scores.values(wide) - offset
+    plain = np.zeros(len(offset))
+    narrow = is_narrow(scores.deviation[wide, head])
+    if not narrow.all():  # else it is zero by the choice of the centre
+        weights = np.exp(scores.mean[wide[narrow], head] - scores.shift[head])
+        plain = weights @ values[narrow]
+        if bulk is not None:
+            plain += bulk.plain[head, :-1] - bulk.plain[head, -1] * offset
+    if bulk is not None:
+        plain += bulk.extra[head, :-1] - bulk.extra[head, -1] * offset
+    return np.concatenate([values, plain[None]])
+
+
+def reach_of(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> Float[np.ndarray, " u"]:
+    """Return nodes in u wherever the integrand of a head may not be negligible."""
+    mean = scores.mean[split.wide, head] - scores.shift[head]
+    reach = accuracy.reach * scores.deviation[split.wide, head]
+    bulk = split.bulk
+    base = np.log(float(bulk.plain[head, -1] + bulk.extra[head, -1])) if bulk is not None else -np.inf
+    top = np.logaddexp(np.max(mean + reach, initial=-np.inf) + np.log(max(len(mean), 1)), base)
+    low = max(np.max(mean - reach, initial=-np.inf), base)
+    return np.arange(-top - accuracy.digits, -low + np.log(accuracy.digits + 3) + 0.5 + accuracy.step, accuracy.step)
+
+
+def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tuple[Moments, Moments, Moments]:
+    """Integrate one head: as well as possible, with every other node, and without third cumulants, to tell the error."""
+    u = reach_of(scores, head, split, accuracy)
+    t = np.exp(u)
+    mean, deviation = scores.mean[split.wide, head] - scores.shift[head], scores.deviation[split.wide, head]
+    keys = tilted(u, mean, deviation, accuracy)
+    seen = keys.means.sum(axis=1) + t * np.exp(mean[is_narrow(deviation)]).sum()
+    found = []
+    for stride, order in ((1, 3), (2, 3), (1, 2)):
+        if order == 2 and split.bulk is None:
+            found.append(found[0])
+            continue
+        log_mass, rows, basis, drop = keys.log_mass, [keys.means, t[:, None]], [base_vectors(scores, head, split)], seen
+        if split.bulk is not None:
+            own = split.bulk.second[head, head], split.bulk.third[head, head] * (order > 2)
+            k1 = float(split.bulk.plain[head, -1] + split.bulk.extra[head, -1])
+            k2, k3 = float(own[0][-1]), float(own[1][-1])
+            # Beyond its turning point the expansion means nothing, and the mass there is negligible.
+            log_mass = log_mass + np.where(t * k2 > 0.5 * k1, -np.inf, -t * k1 + t**2 * k2 / 2 - t**3 * k3 / 6)
+            rows = [*rows, -(t**2)[:, None], (t**3)[:, None] / 2]
+            basis = [*basis, np.stack([part[:-1] - part[-1] * scores.offsets[head] for part in own])]
+            drop = drop + t * (k1 - t * k2 + t**2 * k3 / 2)
+        mass = np.exp(log_mass[::stride]) * (accuracy.step * stride)
+        live = np.flatnonzero(mass > 0) * stride
+        mass = mass[mass > 0]
+        vectors, coefficients = np.concatenate(basis), np.concatenate([row[live] for row in rows], axis=1)
+        weighted = coefficients * mass[:, None]
+        powers = float(mass @ t[live] ** 2), -float(mass @ t[live] ** 3) / 2 * (order > 2)
+        busy = u[live[mass * drop[live] > accuracy.error * 1e-3 * accuracy.step]]
+        found.append(
+            Moments(
+                vectors,
+                vectors,
+                weighted.sum(axis=0),
+                weighted.T @ coefficients,
+                mass @ keys.variances[live],
+                (powers[0], powers[1], powers[1]),
+                float(mass @ drop[live]),
+                len(u),
+                (float(busy[0]), float(busy[-1])) if len(busy) else (float(u[0]), float(u[-1])),
+            )
+        )
+    return found[0], found[1], found[2]

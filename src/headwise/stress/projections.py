@@ -1,0 +1,126 @@
+"""Questions about the whole output that moments do not answer: distribution functions, quantiles, balls.
+
+For one head the widest key is integrated exactly: given all other scores, p.c <= x is a threshold on its score. The rest is sampled,
+with independent scramblings of Sobol points where there are few enough scores, and the error comes from their spread.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from headwise.stress.estimate import Estimate
+from headwise.stress.sampling import roots
+from headwise.stress.scores import Scores
+
+_SCRAMBLES = 16
+_STUDENT = 2.1314
+_POWER = 12
+_SPACE = 1 << 24
+_MOST_DIMENSIONS = 4096
+
+
+class Sampled:
+    """Scores of all keys in every head, sampled once: scrambles x points x keys x heads, by blocks of scrambles."""
+
+    def __init__(self, scores: Scores, seed: int) -> None:
+        """Prepare the sampling; nothing is drawn yet."""
+        self.scores, self.seed = scores, seed
+        self.root = roots(scores.covariances(np.arange(scores.count)))
+        self.size = 2 ** int(np.clip(np.log2(_SPACE / (scores.count * scores.heads)), 4, _POWER))
+
+    def scramble(self, number: int) -> Float[np.ndarray, "n k h"]:
+        """Return the scores of one scramble, from the shift."""
+        scores = self.scores
+        dimensions = scores.count * scores.heads
+        rng = np.random.default_rng([self.seed, 7, number])
+        if dimensions <= _MOST_DIMENSIONS:
+            from scipy.special import ndtri  # noqa: PLC0415  slow to load
+            from scipy.stats import qmc  # noqa: PLC0415
+
+            order = np.argsort(-(self.root**2).sum(axis=1).ravel(), kind="stable")
+            noise = np.empty((self.size, dimensions))
+            points = qmc.Sobol(dimensions, rng=rng).random(self.size)
+            noise[:, order] = ndtri(np.clip(points, 1e-16, 1 - 1e-16))
+            noise = noise.reshape(self.size, scores.count, scores.heads)
+        else:
+            noise = rng.standard_normal((self.size, scores.count, scores.heads))
+        return np.einsum("khg,nkg->nkh", self.root, noise, optimize=True) + (scores.mean - scores.shift)
+
+    def contexts(self, number: int) -> Float[np.ndarray, "n v"]:
+        """Return the averaged contexts of one scramble."""
+        found = self.scramble(number)
+        found -= found.max(axis=1, keepdims=True)
+        np.exp(found, out=found)
+        found /= found.sum(axis=1, keepdims=True)
+        return found.mean(axis=2) @ self.scores.given
+
+
+def spread(parts: list[float]) -> Estimate:
+    """Return the mean of independent estimates and its 95% error."""
+    each = np.array(parts)
+    return Estimate(float(each.mean()), _STUDENT * float(each.std(ddof=1)) / np.sqrt(len(each)))
+
+
+def distribution(scores: Scores, direction: Float[np.ndarray, " v"], at: float, seed: int) -> Estimate:
+    """Return the probability that the output along a direction is at most some number."""
+    sampled = Sampled(scores, seed)
+    if scores.heads > 1:
+        values = (sampled.contexts(number) @ direction for number in range(_SCRAMBLES))
+        return spread([float((value <= at).mean()) for value in values])
+    along = scores.given @ direction
+    return spread([_Thresholds(sampled, number, along).at(at) for number in range(_SCRAMBLES)])
+
+
+def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed: int) -> Estimate:
+    """Return where the distribution function along a direction passes p: bisection for each scramble."""
+    sampled = Sampled(scores, seed)
+    along = scores.given @ direction
+    found = []
+    for number in range(_SCRAMBLES):
+        if scores.heads > 1:
+            found.append(float(np.quantile(sampled.contexts(number) @ direction, p)))
+            continue
+        below = _Thresholds(sampled, number, along)
+        low, high = float(along.min()), float(along.max())
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if below.at(middle) < p else (low, middle)
+        found.append((low + high) / 2)
+    return spread(found)
+
+
+def within(scores: Scores, target: Float[np.ndarray, " v"], radius: float, seed: int) -> Estimate:
+    """Return the probability that the output is within a distance of a target."""
+    sampled = Sampled(scores, seed)
+    lengths = (np.linalg.norm(sampled.contexts(number) - target, axis=1) for number in range(_SCRAMBLES))
+    return spread([float((length <= radius).mean()) for length in lengths])
+
+
+class _Thresholds:
+    """One head, one scramble: the distribution function with the widest key integrated exactly."""
+
+    def __init__(self, sampled: Sampled, number: int, along: Float[np.ndarray, " k"]) -> None:
+        scores = sampled.scores
+        self.widest = int(scores.variance[:, 0].argmax())
+        found = np.delete(sampled.scramble(number)[:, :, 0], self.widest, axis=1)
+        self.top = found.max(axis=1, initial=-np.inf)
+        self.x = np.exp(found - self.top[:, None])
+        self.others, self.own = np.delete(along, self.widest), float(along[self.widest])
+        self.mean = float(scores.mean[self.widest, 0] - scores.shift[0])
+        self.deviation = float(scores.deviation[self.widest, 0])
+
+    def at(self, level: float) -> float:
+        """Return the probability of being at most this level, given the sampled scores, on average."""
+        from scipy.special import ndtr  # noqa: PLC0415
+
+        rest = self.x @ (level - self.others)
+        gap = self.own - level
+        # e^s gap <= rest: certain or impossible where the signs say so, a threshold on s where they agree.
+        certain = np.where(gap <= 0, rest >= 0, rest > 0) & (gap <= 0)
+        open_ = (rest > 0) & (gap > 0) | (rest < 0) & (gap < 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            threshold = np.log(np.abs(rest)) - np.log(abs(gap) or 1.0) + self.top
+        if self.deviation > 0:
+            chance = ndtr((threshold - self.mean) / self.deviation)
+        else:
+            chance = (threshold >= self.mean).astype(float)
+        return float(np.where(open_, chance if gap > 0 else 1 - chance, certain.astype(float)).mean())

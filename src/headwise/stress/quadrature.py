@@ -1,0 +1,135 @@
+"""Rules for the integrals of a head's law, and what one key contributes to them.
+
+With t = e^u, 1/D is the integral of exp(-t D) and D is a sum over independent keys, so the expectation factorises into one
+factor per key: g_k(y) = E[x^k exp(-x)], x = exp(y + s Z). The trapezoidal rule is the right one throughout: the integrands
+are analytic in a strip of half-width pi/2, so its error falls like exp(-pi^2 / step).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+# Keys whose score has a standard deviation below this are integrated over the noise, others over the score itself.
+WIDE = 2.0
+_BINS = (0.0, 0.25, 0.5, 1.0, WIDE)
+_LARGEST = 700.0
+_SPACE = 1 << 21
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Steps and ranges for a relative error of about `error` in each integral, where errors of `keys` keys add up."""
+
+    error: float
+    keys: int = 1
+
+    @property
+    def digits(self) -> float:
+        """The natural logarithm of 1 / error, with some room for what ranges cut off."""
+        return 3.0 - np.log(self.error)
+
+    @property
+    def step(self) -> float:
+        """Step in u."""
+        return np.pi**2 / (1.5 - np.log(self.error))
+
+    @property
+    def gain(self) -> float:
+        """How much smaller the error is than with every other node."""
+        return np.exp(-(np.pi**2) / (2 * self.step))
+
+    @property
+    def fine(self) -> float:
+        """Step in scores, for each of many keys."""
+        return np.pi**2 / (1.5 - np.log(self.error) + np.log(max(self.keys, 1)))
+
+    @property
+    def reach(self) -> float:
+        """How many standard deviations of noise are looked at."""
+        return np.sqrt(2 * self.digits)
+
+    def normal(self, deviation: float) -> float:
+        """Return the step that a normal density of some standard deviation allows."""
+        return deviation * np.pi * np.sqrt(2 / (self.digits + np.log(max(self.keys, 1))))
+
+    def noise(self, deviation: float) -> tuple[Float[np.ndarray, " z"], Float[np.ndarray, " z"]]:
+        """Return nodes and weights for a standard normal that is multiplied by a standard deviation."""
+        step = min(self.normal(1.0), self.fine / max(deviation, 1e-300))
+        count = int(np.ceil(self.reach / step))
+        nodes = np.arange(-count, count + 1) * step
+        weights = np.exp(-0.5 * nodes**2)
+        return nodes, weights / weights.sum()
+
+    def scores(self) -> Float[np.ndarray, " x"]:
+        """Return the scores at which x exp(-x), x = e^score, is not negligible."""
+        return np.arange(-self.digits - 1, np.log(self.digits) + 1.5, self.fine)
+
+
+@dataclass(frozen=True)
+class Tilted:
+    """Keys under the weight exp(-x): log E exp(-x), the mean of x (less e^y where `narrow`), and its variance."""
+
+    log_mass: Float[np.ndarray, " u"]
+    means: Float[np.ndarray, "u k"]
+    variances: Float[np.ndarray, "u k"]
+
+
+def tilted(u: Float[np.ndarray, " u"], m: Float[np.ndarray, " k"], s: Float[np.ndarray, " k"], accuracy: Accuracy) -> Tilted:
+    """Integrate every key, m and s being mean and standard deviation of its score."""
+    log_mass = np.zeros(len(u))
+    means, variances = np.empty((2, len(u), len(m)))
+    edges = [*_BINS, np.inf]
+    groups = np.searchsorted(edges, s, side="right")
+    for group in np.unique(groups):
+        chosen = np.flatnonzero(groups == group)
+        if edges[group - 1] >= WIDE:
+            work, nodes = _wide, len(accuracy.scores())
+        else:
+            work, nodes = _narrow, len(accuracy.noise(float(s[chosen].max()))[0])
+        size = max(1, _SPACE // (len(u) * nodes))
+        for start in range(0, len(chosen), size):
+            rows = chosen[start : start + size]
+            log_g0, means[:, rows], variances[:, rows] = work(u, m[rows], s[rows], accuracy)
+            log_mass += log_g0.sum(axis=1)
+    return Tilted(log_mass, means, variances)
+
+
+def is_narrow(s: np.ndarray) -> np.ndarray:
+    """Say of which keys `tilted` gives the mean less e^y, which keeps its digits when there is little noise."""
+    return np.asarray(s < WIDE)
+
+
+def _narrow(u: np.ndarray, m: np.ndarray, s: np.ndarray, accuracy: Accuracy) -> tuple[np.ndarray, ...]:
+    nodes, weights = accuracy.noise(float(s.max()))
+    noise = s[:, None] * nodes
+    base = np.exp(np.minimum(u[:, None] + m, _LARGEST / 2))
+    mass = np.exp(-base[:, :, None] * np.exp(noise))
+    mass *= weights
+    away = np.expm1(noise)
+    total = mass.sum(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.einsum("ukz,kz->uk", mass, away) / total
+        second = np.einsum("ukz,kz->uk", mass, away**2) / total
+        log_total = np.log(total)
+    gone = total <= 0
+    first[gone], second[gone] = -1.0, 1.0
+    return log_total, base * first, base**2 * np.maximum(second - first**2, 0.0)
+
+
+def _wide(u: np.ndarray, m: np.ndarray, s: np.ndarray, accuracy: Accuracy) -> tuple[np.ndarray, ...]:
+    """Integrate over the score: E exp(-x) is the integral of x exp(-x) Phi, by parts, which any width leaves short."""
+    from scipy.special import ndtr  # noqa: PLC0415  slow to load
+
+    scores = accuracy.scores()
+    x = np.exp(scores)
+    kernel = x * np.exp(-x) * accuracy.fine
+    away = (scores - (u[:, None] + m)[:, :, None]) / s[:, None]
+    total = ndtr(away) @ kernel
+    density = np.exp(-0.5 * away**2)
+    first, second = (density @ (kernel * factor) / (np.sqrt(2 * np.pi) * s) for factor in (1.0, x))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_total, first, second = np.log(total), first / total, second / total
+    gone = total <= 0
+    first[gone], second[gone] = 0.0, 0.0
+    return log_total, first, np.maximum(second - first**2, 0.0)
