@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 import numpy as np
@@ -108,6 +109,26 @@ def number(value: SupportsFloat) -> str:
     ('0.1235', '1e-200', 'inf')
     """
     return f"{float(value):.4g}"
+
+
+def at_least(value: SupportsFloat) -> str:
+    """Write a lower bound for a sentence: four digits, never rounded up.
+
+    >>> at_least(2.00046), at_most(2.00044), at_least(0.0)
+    ('2', '2.001', '0')
+    """
+    return _directed(value, ROUND_FLOOR)
+
+
+def at_most(value: SupportsFloat) -> str:
+    """Write an upper bound for a sentence: four digits, never rounded down."""
+    return _directed(value, ROUND_CEILING)
+
+
+def _directed(value: SupportsFloat, way: str) -> str:
+    if not math.isfinite(float(value)):
+        return number(value)
+    return number(Context(prec=4, rounding=way).create_decimal(Decimal(float(value))))
 
 
 def as_json(data: Mapping[str, Any]) -> str:

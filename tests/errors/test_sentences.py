@@ -420,7 +420,7 @@ CASES = {
         lambda: hw.design.extractor(EYE[:2], against=EYE[1:]),
         ValueError,
         (
-            "extractor(): the two subspaces must meet only in zero, but they share a vector (angle 0.0e+00). "
+            "extractor(): the two subspaces must meet only in zero, but to rounding they share a vector (angle 0.0e+00). "
             "It is the witness of this error."
         ),
     ),

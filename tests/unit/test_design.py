@@ -2,6 +2,9 @@
 
 import json
 import math
+import sys
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ import torch
 from scipy.optimize import linprog
 
 import headwise as hw
-from headwise.design import average, context, copy, extractor, layer, weights
+from headwise.design import average, context, copy, copyable, extractor, layer, weights
 from headwise.design.queries import split
 from headwise.design.scale import log_leak, smallest_scale
 from headwise.errors import SubspaceError
@@ -369,7 +372,7 @@ def test_extracting_from_an_attention_average():
     design = average(keys, [0, 1], values=values, leak=1e-4)
     tool = extractor(space[:2], against=space[4:6])
     found = tool.from_average(hw.attend(design.query, keys, values).contexts)
-    assert np.linalg.norm(found - values[0]) <= tool.error_bound(design.error_bound)
+    assert np.linalg.norm(found - values[0]) <= tool.error_bound(design.error_bound, size=10.0)
 
 
 def test_subspaces_that_meet_are_refused_with_a_witness(rng):
@@ -394,3 +397,154 @@ def test_designs_print_and_turn_into_data():
     assert json.loads(built.to_json())["reads"] == {"0": {"1": 1.0}}
     assert "head width" in str(built)
     assert json.loads(extractor(keys[:2]).to_json())["norm"] == pytest.approx(1)
+
+
+SIZES = [1e-200, 1e-165, 1.0, 1e160, 1e200]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_verdicts_do_not_depend_on_the_size_of_keys_and_tokens(size):
+    keys = np.array([[0.0, 0], [4, 0], [0, 4], [1, 1], [3, 3]])
+    assert [copy(size * keys, row).verdict for row in range(5)] == ["possible"] * 3 + ["impossible", "possible"]
+    assert average(size * keys, [1, 4]).verdict == "possible"
+    assert average(size * keys, [0, 4]).verdict == "impossible"
+    assert copyable(size * keys).possible.tolist() == [True, True, True, False, True]
+    target = np.array([0.0, 0.25, 0.0, 0.0, 0.75])
+    found = weights(size * keys, target)
+    assert (found.verdict, found.numbers["face_keys"]) == ("possible", 2)
+    plain = layer(keys, reads={1: 2, 2: 1}, targets={1: [1.0], 2: [2.0]})
+    big = layer(size * keys, reads={1: 2, 2: 1}, targets={1: [1.0], 2: [2.0]})
+    assert (plain.verdict, big.verdict, big.verify()) == ("possible", "possible", True)
+    assert big.margin == pytest.approx(plain.margin)
+    np.testing.assert_allclose(big(size * keys).contexts[1:3], [[1.0], [2.0]], atol=big.error_bound)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_contexts_do_not_depend_on_the_size_of_values(size):
+    keys, values = [[0.0], [1.0], [2.0]], size * np.array([[0.0, 0], [1, 0], [0, 1]])
+    assert context(keys, values, size * np.array([0.45, 0.45])).verdict == "undecided"
+    found = context(keys, values, size * np.array([0.0, 0.9]), within=0.9)
+    assert found.verdict == "possible"
+    assert found.verify()
+    assert context(keys, values, size * np.array([1.0, 1.0])).verdict == "impossible"
+    single = copy(np.eye(3), 0, leak=1e-2, values=values)
+    true = np.abs(hw.attend(single.query, np.eye(3), values / size).contexts - values[0] / size).max() * size
+    assert 0 < true <= single.error_bound < np.inf
+
+
+def test_a_target_on_the_boundary_up_to_rounding_is_possible(rng):
+    verdicts = Counter()
+    for _ in range(60):
+        keys = rng.normal(size=(6, 3))
+        share = rng.random()
+        found = context(keys, keys, share * keys[0] + (1 - share) * keys[1])
+        verdicts[found.verdict] += 1
+        if found.verdict == "possible":
+            assert found.verify()
+        else:  # two keys whose segment is no edge: then the target is inside, and hit
+            assert found.verdict == "undecided"
+    assert verdicts["possible"] > 50
+
+
+def test_a_context_that_only_rounding_reaches_is_not_possible():
+    """Scores near 2^50 are rounded so coarsely that the bound exceeds what is wanted."""
+    keys = 2.0**50 + np.arange(4.0)[:, None]
+    found = context(keys, np.array([[0.0, 1], [1, 0], [0, 0], [1, 1]]), [0.4, 0.4], within=1e-3)
+    assert found.verdict != "possible" or found.error_bound <= 1e-3 * 1.2
+
+
+def test_unequal_weights_may_be_possible_where_level_members_are_not():
+    """log(9)/2 as K, 1 as Q: members differ by log 9 and the other token lies below both."""
+    tokens = np.array([[1.0], [-1.0], [-2.0]])
+    out = hw.SelfAttention(key=[[math.log(9) / 2]], query=[[1.0]])(tokens).weights[0]
+    assert out[0] / out[1] == pytest.approx(9)
+    assert out[2] < 0.05
+    assert layer(tokens, reads={0: {0: 0.9, 1: 0.1}}, leak=0.05).verdict == "undecided"
+    # With a smaller leak the room is too small, and that is proved.
+    blocked = layer(tokens, reads={0: {0: 0.9, 1: 0.1}}, leak=1e-6)
+    assert blocked.verdict == "impossible"
+    assert blocked.verify()
+    assert not replace(blocked.certificate, leak=0.05).check()
+
+
+def test_mixtures_have_the_ratios_that_were_asked_for(rng):
+    """Random tokens, many of them nearly dependent: what is called possible is right."""
+    seen = Counter()
+    for trial in range(150):
+        count, width = rng.integers(3, 7), rng.integers(2, 6)
+        tokens = rng.normal(size=(count, width)) * np.geomspace(1, 10.0 ** -rng.integers(0, 8), width)
+        first, second = rng.permutation(count)[:2].tolist()
+        share = float(rng.uniform(0.05, 0.95))
+        found = layer(tokens, reads={0: {first: share, second: 1 - share}, 1: first}, leak=1e-3)
+        seen[found.verdict] += 1
+        if found.verdict == "possible":
+            assert found.verify(), trial
+            out = found(tokens).weights[0]
+            assert out[first] == pytest.approx(share, abs=2e-3 + found.uneven)
+            assert found.uneven <= 1e-3
+    assert seen["possible"] > 30
+
+
+def test_targets_that_v_cannot_reach_in_floats_are_undecided():
+    third = 1 / 3
+    found = layer(np.eye(4), reads={0: {1: third, 2: 2 / 3}, 1: {1: third, 2: 1 - third}}, targets={0: [1.0], 1: [2.0]})
+    assert found.verdict == "undecided"
+    assert "so nearly dependent" in found.reason
+
+
+def test_targets_that_are_dependent_up_to_rounding_are_possible():
+    found = layer([[1.0, 0], [0, 1], [1, 1]], targets={0: [0.1], 1: [0.2], 2: [0.3]}, reads={0: 0, 1: 1, 2: 2})
+    assert found.verdict == "possible"
+    assert found.error_bound < 1e-3
+
+
+def test_error_bounds_of_layers_do_not_depend_on_the_order(rng):
+    for _ in range(20):
+        tokens, goals = rng.normal(size=(5, 6)), {i: 10.0**i * rng.normal(size=2) for i in range(3)}
+        one = layer(tokens, reads={0: 3, 1: 4, 2: 0}, targets=goals)
+        two = layer(tokens, reads={2: 0, 0: 3, 1: 4}, targets=goals)
+        assert one.verdict == two.verdict == "possible"
+        assert two.error_bound == pytest.approx(one.error_bound, rel=1e-3)
+        for place, goal in goals.items():
+            assert np.linalg.norm(one(tokens).contexts[place] - goal) <= one.error_bound
+
+
+def test_best_margins_are_upper_bounds(rng):
+    """Nearly collinear sets, whose projections are mostly rounding."""
+    for _ in range(200):
+        keys = rng.normal(size=(8, 3))
+        keys[1] = keys[0] + 10.0 ** -rng.uniform(0, 14) * rng.normal(size=3)
+        for found in (average(keys, [0, 1]), copy(keys, 0)):
+            if found.verdict == "possible" and found.margin is not None:
+                assert found.margin <= found.best_margin
+
+
+def test_hash_collisions_hide_no_duplicates(monkeypatch):
+    module = sys.modules["headwise.design.copyable"]
+    monkeypatch.setattr(module, "over_blocks", lambda *given: iter([np.zeros(given[1], dtype=np.uint64)]))
+    rows, repeated = module._distinct(np.array([[1.0, 2], [3, 4], [1, 2], [5, 6], [3, 4]]), 1)
+    assert repeated.tolist() == [True, True, True, False, True]
+    assert sorted(map(tuple, np.array([[1.0, 2], [3, 4], [1, 2], [5, 6], [3, 4]])[rows].tolist())) == [(1, 2), (3, 4), (5, 6)]
+
+
+def test_flatness_is_not_decided_modulo_a_prime():
+    """Differences that all vanish modulo 2^61 - 1."""
+    prime = 2.0**61
+    base = np.array([[1.0, prime, prime**2][i] for i in (0, 1, 2)])
+    grid = np.array([[a, b, c, a] for a in base for b in base for c in base])
+    assert copyable(grid).possible.sum() == 8
+
+
+def test_extractors_of_rows_of_very_different_lengths():
+    np.testing.assert_allclose(extractor([[1e13, 0.0], [0.0, 1.0]]).matrix, np.eye(2), atol=1e-12)
+    small = 1e-6
+    tool = extractor([[1.0, 0.0, 0.0]], against=[[1.0, small, 0.0]])
+    total = np.array([3.0, 0.0, 0.0]) + 2 * np.array([1.0, small, 0.0])
+    assert np.linalg.norm(tool.from_average(total / 2) - [3.0, 0, 0]) <= tool.error_bound(2e-16, size=2.6)
+
+
+def test_sentences_round_bounds_outwards(rng):
+    for _ in range(50):
+        keys = rng.normal(size=(5, 2))
+        found = context(keys, keys, 4 * rng.normal(size=2) + 9)
+        assert float(found.reason.split("at least ")[1].split()[0]) <= found.numbers["distance"]

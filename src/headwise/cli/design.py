@@ -206,6 +206,8 @@ def layer(tokens: str, reads: str | None, targets: str | None, **options: Any) -
     found = layer_(**_read({"tokens": tokens}), **given, **_chosen(options, "leak", "seconds"))
     if options["out"] is not None:
         check_no_input(options["out"], [tokens])
+        if found.key is None:
+            raise OptionError("", f"--out needs a result to write, but the layer is {found.verdict}: {found.reason}")
         found.save(options["out"])
     _print(found, as_json=options["as_json"])
 

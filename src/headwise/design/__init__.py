@@ -6,6 +6,7 @@ from headwise.design.extractor import Extractor, extractor
 from headwise.design.layer import Layer, layer
 from headwise.design.queries import average, copy
 from headwise.design.result import Design
+from headwise.design.robust import robust
 from headwise.design.weights import weights
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "copyable",
     "extractor",
     "layer",
+    "robust",
     "weights",
 ]

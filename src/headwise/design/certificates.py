@@ -1,7 +1,8 @@
 """Certificates: what was proved, with everything that is needed to check it again.
 
-The checks here share no code with the solvers. They use Python's whole numbers and fractions only, on the floats that the
-user gave, and they are short enough to be read.
+The checks here share no code with the solvers and are short enough to be read. They use Python's whole numbers and fractions
+on the floats that the user gave; where exponentials and logarithms come in, those are floats of exact numbers, with room to
+spare in the bound that is claimed.
 """
 
 import math
@@ -12,6 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
+from headwise.shown import at_least, at_most
 
 
 class Certificate(ABC):
@@ -184,7 +187,7 @@ class Reached(Certificate):
 
     def describe(self) -> str:
         """Say what is proved."""
-        return f"the weights of this query are within a divergence of {self.bound:.3g} of the target"
+        return f"the weights of this query are within a divergence of {at_most(self.bound)} of the target"
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ class Spread(Certificate):
     def describe(self) -> str:
         """Say what is proved."""
         return (
-            f"other weights have the same moments and an entropy that is larger by {self.gain:.4g}, which every query's "
+            f"other weights have the same moments and an entropy that is larger by {at_least(self.gain)}, which every query's "
             "divergence from the target exceeds"
         )
 
@@ -253,7 +256,7 @@ class Hits(Certificate):
 
     def describe(self) -> str:
         """Say what is proved."""
-        return f"the context of this query is within {self.bound:.3g} of the target"
+        return f"the context of this query is within {at_most(self.bound)} of the target"
 
 
 @dataclass(frozen=True)
@@ -285,10 +288,10 @@ class Dependency(Certificate):
         return {**super().to_dict(), "coefficients": [str(share) for share in self.coefficients]}
 
 
-def _whole(matrix: np.ndarray) -> list[list[int]]:
-    """Return a matrix of floats times a common power of two, as whole numbers."""
+def _whole(matrix: np.ndarray) -> tuple[list[list[int]], int]:
+    """Return a matrix of floats times a common power of two, as whole numbers, and that power."""
     denominator = max(float(entry).as_integer_ratio()[1] for entry in matrix.flat)
-    return [[int(Fraction(float(entry)) * denominator) for entry in row] for row in matrix]
+    return [[int(Fraction(float(entry)) * denominator) for entry in row] for row in matrix], denominator
 
 
 def _products(left: list[list[int]], right: list[list[int]]) -> list[list[int]]:
@@ -298,29 +301,40 @@ def _products(left: list[list[int]], right: list[list[int]]) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class LayerWinner(Certificate):
-    """Key and query matrices under which each position scores its own tokens strictly above all others."""
+    """Key and query matrices under which each position scores its own tokens strictly above all others.
+
+    `shares` holds the weights that each position wants; scores differ by the logarithms of their ratios, up to `uneven`.
+    """
 
     tokens: np.ndarray
-    members: Mapping[int, Sequence[int]]
+    shares: Mapping[int, Mapping[int, float]]
     key: np.ndarray
     query: np.ndarray
+    uneven: float
 
     def check(self) -> bool:
         """Compute every score exactly."""
-        tokens = _whole(self.tokens)
-        places = list(self.members)
-        keys = _products(tokens, _whole(self.key))
-        queries = _products([tokens[place] for place in places], _whole(self.query))
+        (tokens, a), (key, b), (query, c) = _whole(self.tokens), _whole(self.key), _whole(self.query)
+        unit = a * a * b * c
+        places = list(self.shares)
+        keys, queries = _products(tokens, key), _products([tokens[place] for place in places], query)
         for place, scores in zip(places, _products(queries, keys), strict=True):
-            inside = set(self.members[place])
-            lowest = min(scores[j] for j in inside)
-            if any(score >= lowest for j, score in enumerate(scores) if j not in inside):
+            wanted = self.shares[place]
+            lowest = min(scores[j] for j in wanted)
+            if any(score >= lowest for j, score in enumerate(scores) if j not in wanted):
                 return False
+            first = min(wanted)
+            for j, weight in wanted.items():
+                ratio = float(Fraction(scores[j] - scores[first], unit))
+                if abs(ratio - math.log(weight / wanted[first])) > self.uneven:
+                    return False
         return True
 
     def describe(self) -> str:
         """Say what is proved."""
-        return "each position scores the tokens it shall read strictly above all others"
+        several = any(len(wanted) > 1 for wanted in self.shares.values())
+        ratios = f", their weights in the wanted ratios up to a factor of 1 + {at_most(self.uneven)}" if several else ""
+        return f"each position scores the tokens it shall read strictly above all others{ratios}"
 
 
 @dataclass(frozen=True)
@@ -328,32 +342,48 @@ class LayerBlocked(Certificate):
     """Weights that make the wanted score differences cancel: whatever B is, some position prefers another token.
 
     `outside` holds (position, token, weight > 0), `inside` (position, member, weight of any sign). Each stands for the
-    difference between the position's first member and the token, times the position: (x_p - x_j) x_i^T.
+    difference between the position's first member and the token, times the position: (x_p - x_j) x_i^T. Where members shall
+    get unequal weights, `shares`, their scores differ, and it is shown that what this gains is not enough for the leak.
     """
 
     tokens: np.ndarray
-    members: Mapping[int, Sequence[int]]
+    shares: Mapping[int, Mapping[int, float]]
+    leak: float
     outside: Sequence[tuple[int, int, Fraction]]
     inside: Sequence[tuple[int, int, Fraction]]
 
+    def _enough(self) -> bool:
+        """Say whether the scores of the members, in the wanted ratios, leave too little for the others to be below."""
+        gained = [float(w) * math.log(self.shares[i][min(self.shares[i])] / self.shares[i][j]) for i, j, w in self.inside]
+        if not any(gained):
+            return True
+        odds = (1 - self.leak) / self.leak
+        needed = [float(w) * math.log(self.shares[i][min(self.shares[i])] * odds) for i, _, w in self.outside]
+        return math.fsum(needed) - math.fsum(gained) > 1e-9 * math.fsum(map(abs, [*needed, *gained]))
+
     def check(self) -> bool:
         """Add both sides up exactly."""
-        tokens, width = _whole(self.tokens), self.tokens.shape[1]
+        (tokens, _), width = _whole(self.tokens), self.tokens.shape[1]
         terms = [*self.outside, *((place, other, -weight) for place, other, weight in self.inside)]
         common = math.lcm(*(weight.denominator for _, _, weight in terms))
         total = [[0] * width for _ in range(width)]
         for place, other, weight in terms:
-            first, share = tokens[min(self.members[place])], int(weight * common)
+            first, share = tokens[min(self.shares[place])], int(weight * common)
             for a in range(width):
                 part = share * (first[a] - tokens[other][a])
                 total[a] = [old + part * entry for old, entry in zip(total[a], tokens[place], strict=True)]
-        fair = all(weight > 0 and other not in self.members[place] for place, other, weight in self.outside)
-        within = all(other in self.members[place] for place, other, _ in self.inside)
-        return bool(self.outside and fair and within and not any(any(row) for row in total))
+        fair = all(weight > 0 and other not in self.shares[place] for place, other, weight in self.outside)
+        within = all(other in self.shares[place] for place, other, _ in self.inside)
+        return bool(self.outside and fair and within and not any(any(row) for row in total) and self._enough())
 
     def describe(self) -> str:
         """Say what is proved."""
         places = sorted({place for place, _, _ in self.outside})
+        if any(len(set(wanted.values())) > 1 for wanted in self.shares.values()):
+            return (
+                f"the score differences that positions {_named(places)} need add up to less than the leak and the wanted "
+                "ratios ask for, whatever K and Q are"
+            )
         return (
             f"the score differences that positions {_named(places)} need add up to zero, so whatever K and Q are, one of them "
             "scores another token at least as high"

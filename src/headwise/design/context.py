@@ -13,10 +13,22 @@ from headwise.arrays import Array, Given
 from headwise.core.attend import attend
 from headwise.design import exact
 from headwise.design.certificates import Certificate, Hits, Outside
-from headwise.design.door import check_between, check_keys, check_matrix, check_vector
+from headwise.design.door import check_between, check_matrix, check_seconds, check_vector
+from headwise.design.nearest import nearest
 from headwise.design.result import Design
-from headwise.design.separate import UNIT, Mixture, Question, Separation, separate
+from headwise.design.separate import (
+    UNIT,
+    Mixture,
+    Question,
+    Separation,
+    distances,
+    length,
+    power_of_two,
+    scaled,
+    separate,
+)
 from headwise.design.weights import project
+from headwise.shown import at_least
 
 _STARTS = 6
 
@@ -62,35 +74,55 @@ def context(
     >>> context(corners, corners, [1.0, 1.0]).verdict
     'impossible'
     """
-    found, _ = check_keys("context", keys)
+    found = check_matrix("context", "keys", keys, "(k, d)")
     others = check_matrix("context", "values", values, "(k, v)")
     arrays.check_agree("context", "k", {"keys": len(found), "values": len(others)})
     wanted = check_vector("context", "target", target, "v", {"values": others.shape[1]})
     check_between("context", "within", within)
-    answer = separate(_question(others, wanted), seconds=seconds)
-    if isinstance(answer, Separation):
-        whole = exact.integers(answer.direction[None])[0] if answer.exact is None else answer.exact
-        proof = Outside(others, wanted, [Fraction(entry) for entry in whole])
-        # No mixture of values is nearer than the proved margin, in the units of the question.
-        distance = float(np.ldexp(answer.margin, _shift(others, wanted)))
-        reason = f"every context stays at least {distance:.4g} away from the target"
-        return Design("context", "impossible", reason, certificate=proof, numbers={"distance": distance})
-    if not isinstance(answer, Mixture):
-        return Design("context", "undecided", answer.reason)
+    check_seconds("context", seconds)
+    asked = _question(others, wanted)
+    answer = separate(asked, seconds=seconds)
+    goal = _Goal(found, others, wanted, within)
     shares = np.zeros(len(found))
-    shares[answer.rows] = [float(weight) for weight in answer.weights]
-    return _searched(found, others, wanted, shares / shares.sum(), within, seconds)
+    if isinstance(answer, Separation):
+        # No mixture of values is nearer than the proved margin, in the units of the question.
+        if answer.margin > goal.distance:
+            whole = exact.integers(answer.direction[None])[0] if answer.exact is None else answer.exact
+            proof = Outside(others, wanted, [Fraction(entry) for entry in whole])
+            distance = float(np.ldexp(answer.margin, goal.shift))
+            reason = f"every context stays at least {at_least(distance)} away from the target"
+            return Design("context", "impossible", reason, certificate=proof, numbers={"distance": distance})
+        near = nearest(asked.rows)
+        if near is None:
+            return Design("context", "undecided", "the target lies outside the hull of the values, but nearer than `within`")
+        shares[near.support] = near.weights
+    elif isinstance(answer, Mixture):
+        shares[answer.rows] = [float(weight) for weight in answer.weights]
+    else:
+        return Design("context", "undecided", answer.reason)
+    return _searched(goal, shares / shares.sum(), seconds)
 
 
-def _shift(values: Float[np.ndarray, "k v"], target: Float[np.ndarray, " v"]) -> int:
-    """Return the power of two that brings everything to size 1/2 at most."""
-    return int(np.frexp(max(np.abs(values).max(), np.abs(target).max()))[1]) + 1
+class _Goal:
+    """What is wanted, with values and target times a power of two that brings them to size 1/2 at most."""
+
+    def __init__(self, keys: np.ndarray, values: np.ndarray, target: np.ndarray, within: float) -> None:
+        self.given = keys, values, target
+        self.keys, self.within = keys, within
+        self.shift = power_of_two(np.vstack([values, target]))
+        self.values, self.target = scaled(values, self.shift), scaled(target, self.shift)
+        self.far = float(distances(self.values, self.target).max())
+        self.distance = within * self.far
+
+    def miss(self, query: Float[np.ndarray, " d"]) -> float:
+        """Return how far the context of a query is from the target."""
+        return length(attend(query, self.keys, self.values).contexts - self.target)
 
 
 def _question(values: Float[np.ndarray, "k v"], target: Float[np.ndarray, " v"]) -> Question:
     """Ask for a direction in which the target lies beyond every value."""
     both = np.vstack([target, values])
-    small = np.ldexp(both, -_shift(values, target))
+    small = scaled(both, power_of_two(both))
     width = values.shape[1]
 
     def exact_rows(places: Sequence[int]) -> fmpz_mat:
@@ -100,59 +132,59 @@ def _question(values: Float[np.ndarray, "k v"], target: Float[np.ndarray, " v"])
     return Question(small[0] - small[1:], exact_rows, np.zeros((0, width)), lambda: fmpz_mat(0, width, []))
 
 
-def _searched(
-    keys: np.ndarray, values: np.ndarray, target: np.ndarray, shares: Float[np.ndarray, " k"], within: float, seconds: float
-) -> Design:
+def _searched(goal: _Goal, shares: Float[np.ndarray, " k"], seconds: float) -> Design:
     """Look for a query: from the weights that are known to give the target, from zero, and from a few random starts."""
-    far = float(np.linalg.norm(values - target, axis=1).max())
-    goal = within * far
+    keys = goal.keys
     # With values = keys the best weights have the moments of the given ones: that is the target itself.
     spot = project(keys, shares, seconds=seconds)
     starts = []
     if spot is not None:
-        for leak in (1e-3, 0.1 * within):
+        for leak in (1e-3, 0.1 * goal.within):
             query = spot.query_for(keys, leak)
             starts += [] if query is None else [query]
     rng = np.random.default_rng(0)
-    unit = 1.0 / (float(np.abs(keys - keys.mean(axis=0)).max()) or 1.0)
-    starts += [np.zeros(keys.shape[1]), *(unit * 3 * rng.standard_normal((_STARTS, keys.shape[1])))]
+    unit = 3.0 / (length((keys - keys.mean(axis=0)).ravel()) or 1.0)
+    with np.errstate(over="ignore"):
+        more = unit * rng.standard_normal((_STARTS, keys.shape[1]))
+    starts += [np.zeros(keys.shape[1]), *more[np.isfinite(more).all(axis=1)]]
     best, error = starts[0], np.inf
     for start in starts:
-        for query in (start, _descended(keys, values, target, start)):
-            found = float(np.linalg.norm(attend(query, keys, values).contexts - target))
+        for query in (start, _descended(goal, start)):
+            found = goal.miss(query)
             if found < error:
                 best, error = query, found
-        if error <= goal:
+        if error <= goal.distance:
             break
-    return _judged(keys, values, target, best, error, goal)
+    return _judged(goal, best, error)
 
 
-def _judged(
-    keys: np.ndarray, values: np.ndarray, target: np.ndarray, query: Float[np.ndarray, " d"], error: float, goal: float
-) -> Design:
+def _judged(goal: _Goal, query: Float[np.ndarray, " d"], error: float) -> Design:
     """Give the verdict that the best query allows."""
-    out = attend(query, keys, values)
+    out = attend(query, goal.keys, goal.values)
     # Scores are rounded, and so is the sum; both move the context by no more than this.
-    spread = float(np.linalg.norm(values - target, axis=1).max())
-    rounding = spread * np.expm1(4 * float(out.score_error)) + 4 * (len(values) + 4) * UNIT * float(np.abs(values).max())
-    bound = error + float(rounding)
-    shared: dict[str, Any] = {"error_bound": bound, "numbers": {"error": error}}
-    if error <= goal:
-        proof: Certificate = Hits(keys, values, target, query, bound)
+    with np.errstate(over="ignore"):
+        rounding = goal.far * float(np.expm1(4 * float(out.score_error)))
+    bound = error + rounding + 4 * (len(goal.values) + 4) * UNIT * float(np.abs(goal.values).max())
+    with np.errstate(over="ignore"):
+        stated, missed = (float(np.ldexp(number, goal.shift)) for number in (bound, error))
+    shared: dict[str, Any] = {"error_bound": stated, "numbers": {"error": missed}}
+    if bound <= goal.distance and np.isfinite(stated):
+        proof: Certificate = Hits(*goal.given, query, stated)
         return Design(
             "context", "possible", "this query has the target as its context", query[None], certificate=proof, **shared
         )
-    reason = f"the target is in the hull of the values, but the best query found misses it by {error:.3g}; not proved best"
+    if error <= goal.distance:
+        reason = f"the best query found misses by {missed:.3g}, but the rounding of its scores allows {stated:.3g}"
+    else:
+        reason = f"the best query found misses the target by {missed:.3g}; it is not proved best"
     return Design("context", "undecided", reason, query[None], **shared)
 
 
-def _descended(
-    keys: np.ndarray, values: np.ndarray, target: np.ndarray, start: Float[np.ndarray, " d"]
-) -> Float[np.ndarray, " d"]:
+def _descended(goal: _Goal, start: Float[np.ndarray, " d"]) -> Float[np.ndarray, " d"]:
     """Reduce the distance of the context from the target by damped least squares."""
     from scipy.optimize import least_squares  # noqa: PLC0415  slow to load
 
-    scale = float(np.linalg.norm(values - target, axis=1).max()) or 1.0
+    keys, values, target, scale = goal.keys, goal.values, goal.target, goal.far or 1.0
 
     def weights(query: np.ndarray) -> np.ndarray:
         scores = keys @ query

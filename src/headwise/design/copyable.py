@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int, Int8
 from headwise.arrays import Array, Given
 from headwise.core.rows import check_rows
 from headwise.design.certificates import Blocked, Winner
-from headwise.design.door import check_count, check_matrix
+from headwise.design.door import check_count, check_matrix, check_seconds
 from headwise.design.face import face_design
 from headwise.design.flat import enough_columns, outline, outline_margins
 from headwise.design.separate import power_of_two
@@ -193,6 +193,7 @@ def copyable(
     given = check_matrix("copyable", "keys", keys, "(k, d)")
     check_option("copyable", "distance", distance, ("auto", "exact", "bound"))
     threads = check_count("copyable", "workers", workers)
+    check_seconds("copyable", seconds)
     kind = ("exact" if len(given) <= _FEW_KEYS else "bound") if distance == "auto" else distance
     codes, methods = np.zeros((2, len(given)), dtype=np.int8)
     distances, errors = np.full((2, len(given)), np.nan)
@@ -239,6 +240,12 @@ def _distinct(keys: Float[np.ndarray, "k d"], workers: int) -> tuple[Int[np.ndar
     for start in range(0, len(pairs), _BLOCK):
         places = pairs[start : start + _BLOCK]
         new[places + 1] = (keys[order[places]] != keys[order[places + 1]]).any(axis=1)
+    # Equal hashes of unequal keys: sort those keys themselves, so that equal ones stand together.
+    for start in np.unique(hashes[order[pairs[new[pairs + 1]]]]).tolist():
+        places = np.flatnonzero(hashes[order] == start)
+        order[places] = order[places][np.lexsort(keys[order[places]].T[::-1])]
+        alike = (keys[order[places[1:]]] == keys[order[places[:-1]]]).all(axis=1)
+        new[places] = np.append(True, ~alike)
     group = np.cumsum(new) - 1
     repeated = np.zeros(len(keys), dtype=bool)
     repeated[order] = np.bincount(group)[group] > 1

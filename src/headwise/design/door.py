@@ -47,6 +47,13 @@ def check_between(function: str, name: str, given: object) -> float:
     return float(given)
 
 
+def check_seconds(function: str, given: object) -> float:
+    """Refuse what is no time."""
+    if not isinstance(given, (int, float, np.floating)) or isinstance(given, bool) or not given >= 0:
+        raise OptionError(function, f"seconds must be a number of at least 0, but got {given!r}")
+    return float(given)
+
+
 def check_count(function: str, name: str, given: object) -> int:
     """Refuse what is not a whole number of at least 1."""
     if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 1:
@@ -82,10 +89,11 @@ def check_reads(function: str, given: Given, count: int, targets: Mapping[int, n
     for place, read in zip(places, given.values(), strict=True):
         mixture = read if isinstance(read, Mapping) else {read: 1.0}
         tokens = check_rows(function, mixture, count, f"reads[{place}]").tolist()
-        weights = [float(weight) for weight in mixture.values()]
-        if not weights or min(weights) <= 0 or abs(sum(weights) - 1) > 1e-9:
+        weights = list(mixture.values())
+        numbers = all(isinstance(weight, (int, float, np.number)) and weight > 0 for weight in weights)
+        if not numbers or not abs(sum(weights) - 1) <= 1e-9:
             raise OptionError(function, f"weights in reads[{place}] must be positive and sum to 1, but they are {weights}")
-        found[place] = dict(zip(tokens, weights, strict=True))
+        found[place] = {token: float(weight) for token, weight in zip(tokens, weights, strict=True)}
     missing = sorted(set(targets) - set(found))
     if missing:
         raise OptionError(

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from headwise import arrays
 from headwise.arrays import Array, Given
 from headwise.design.door import check_count, check_matrix, check_vector
+from headwise.design.separate import UNIT
 from headwise.errors import SubspaceError
 from headwise.shown import Shown, Summary, number
 
@@ -29,7 +30,7 @@ class Extractor(Shown):
     angle
         The smallest angle between the two subspaces, in radians; a right angle when there is nothing to be against.
     residual
-        How far rounding leaves M from doing exactly what it says, on unit vectors of the two subspaces.
+        How far rounding leaves M from doing exactly what it says, on unit vectors of the two subspaces, times the norm.
     """
 
     matrix: Float[np.ndarray, "d d"]
@@ -49,9 +50,9 @@ class Extractor(Shown):
         count = check_count("from_average", "parts", parts)
         return count * self.extract(check_vector("from_average", "context", context, "d", {"matrix": len(self.matrix)}))
 
-    def error_bound(self, context_error: float, *, parts: int = 2) -> float:
-        """Bound the error of `from_average` when the context is off by at most `context_error`."""
-        return check_count("error_bound", "parts", parts) * self.norm * context_error
+    def error_bound(self, context_error: float, *, size: float, parts: int = 2) -> float:
+        """Bound the error of `from_average` when the context is off by at most `context_error` and no longer than `size`."""
+        return check_count("error_bound", "parts", parts) * (self.norm * context_error + 2 * self.residual * size)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the matrix and its numbers as plain data."""
@@ -112,8 +113,10 @@ def extractor(basis: Float[Array, "m d"] | Given, against: Float[Array, "p d"] |
         arrays.check_agree("extractor", "d", {"basis": width, "against": given.shape[1]})
         other = _orthonormal(given)
         matrix, angle = _oblique(own, other)
-    doubt = [np.linalg.norm(own @ matrix.T - own), np.linalg.norm(other @ matrix.T)]
-    return Extractor(matrix, float(np.linalg.norm(matrix, 2)) if len(own) else 0.0, float(angle), float(max(doubt)))
+    norm = float(np.linalg.norm(matrix, 2)) if len(own) else 0.0
+    # Two summands of a unit vector may each be as long as the norm; the bases themselves are exact to rounding.
+    doubt = float(np.linalg.norm(own @ matrix.T - own) + np.linalg.norm(other @ matrix.T)) + 8 * width * UNIT * norm
+    return Extractor(matrix, norm, float(angle), doubt * max(norm, 1.0))
 
 
 def _oblique(own: Float[np.ndarray, "m d"], other: Float[np.ndarray, "p d"]) -> tuple[Float[np.ndarray, "d d"], float]:
@@ -125,7 +128,7 @@ def _oblique(own: Float[np.ndarray, "m d"], other: Float[np.ndarray, "p d"]) -> 
         witness = left[:, -1] @ own
         raise SubspaceError(
             "extractor",
-            f"the two subspaces must meet only in zero, but they share a vector (angle {float(sines[-1]):.1e})",
+            f"the two subspaces must meet only in zero, but to rounding they share a vector (angle {float(sines[-1]):.1e})",
             "It is the witness of this error.",
             witness=witness / np.abs(witness).max(),
         )
@@ -135,6 +138,8 @@ def _oblique(own: Float[np.ndarray, "m d"], other: Float[np.ndarray, "p d"]) -> 
 
 
 def _orthonormal(rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "r d"]:
-    """Return an orthonormal basis of the span, in rows."""
+    """Return an orthonormal basis of the span, in rows; the lengths of the rows do not matter."""
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    rows = rows / np.where(largest > 0, largest, 1.0)
     _, sizes, turned = np.linalg.svd(rows, full_matrices=False)
     return turned[sizes > _RANK * sizes.max()] if sizes.max() > 0 else turned[:0]

@@ -23,6 +23,7 @@ from headwise.design.separate import (
     Question,
     Separation,
     Undecided,
+    distances,
     power_of_two,
     scaled,
     separate,
@@ -115,7 +116,7 @@ def _possible(task: str, asked: Contest, answer: Separation, leak: float, values
     rounding_only = bool(len(asked.outside)) and relative < ROUNDING
     shared: dict[str, Any] = {
         "margin": finite(float(np.ldexp(answer.margin, asked.shift))),
-        "best_margin": finite(float(np.ldexp(answer.distance * (1 + 1e-12), asked.shift))),
+        "best_margin": finite(float(np.ldexp(answer.distance, asked.shift))),
         "certificate": Winner(asked.keys, asked.inside, [Fraction(entry) for entry in whole]),
         "rounding_only": rounding_only,
     }
@@ -126,9 +127,12 @@ def _possible(task: str, asked: Contest, answer: Separation, leak: float, values
     gaps = answer.lower - noise - uneven
     promised = _promised(asked, answer.direction, gaps, leak)
     if promised is None:
+        hidden = float(gaps.min(initial=np.inf)) <= 0
         reason = (
             f"the margin is positive, but only {relative:.1e} of the keys' spread: the rounding of float64 scores hides it, "
             "so no query is given"
+            if hidden
+            else "the key wins, but the query that the leak needs is too long for float64, so none is given"
         )
         return Design(task, "possible", f"by rounding only; {reason}" if rounding_only else reason, **shared)
     scale, query, found = promised
@@ -149,12 +153,13 @@ def _promised(
         return None
     # The softmax itself is exact to about 1e-12 (1 + |log leak|), relatively.
     scale = smallest_scale(gaps, len(asked.inside), leak * (1 - 1e-11 * (1 - math.log(leak))))
+    nothing = np.zeros((len(asked.keys), 1))
     for trial in range(12):
         with np.errstate(over="ignore"):
             query = np.ldexp(scale * direction, -asked.shift)
         if not np.isfinite(query).all():
             return None
-        found = float(attend(query, asked.keys, asked.keys).leak(asked.inside))
+        found = float(attend(query, asked.keys, nothing).leak(asked.inside))
         if found <= leak:
             return scale, query, found
         scale *= 1 + 1e-13 * 4**trial
@@ -164,7 +169,7 @@ def _promised(
 def _error(values: Float[np.ndarray, "k v"], inside: list[int], leak: float, uneven: float) -> float:
     """Bound |context - mean of the inside values|: what leaks, what is uneven inside, and the rounding of the sum."""
     target = values[inside].mean(axis=0)
-    far = np.linalg.norm(values - target, axis=1)
+    far = distances(values, target)
     within = float(far[inside].max()) * math.expm1(2 * uneven)
-    rounding = 2 * (len(values) + 4) * UNIT * float(np.linalg.norm(values, axis=1).max())
+    rounding = 2 * (len(values) + 4) * UNIT * float(distances(values, np.zeros(values.shape[1])).max())
     return leak * float(far.max()) + within + 2 * rounding

@@ -87,7 +87,7 @@ def enough_columns(keys: Float[np.ndarray, "n d"], points: Float[np.ndarray, "n 
     for _ in range(width - rank + 1):
         table = _differences(keys, sample, order)
         kept = _pivots(table)
-        if len(kept) == width:
+        if not kept or len(kept) == width:
             return None
         anchors = _pivots([[row[c] for row in table] for c in kept])
         shares = _functions([table[a] for a in anchors], kept)

@@ -2,8 +2,9 @@
 
 import itertools
 import math
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from headwise.core.attention import Attention
 from headwise.core.masks import Mask
 from headwise.core.self_attention import SelfAttention
 from headwise.design.certificates import Certificate, Dependency, LayerBlocked, LayerWinner
-from headwise.design.door import check_between, check_matrix, check_reads, check_targets
+from headwise.design.door import check_between, check_matrix, check_reads, check_seconds, check_targets
 from headwise.design.pattern import Pattern, level_map, solve
+from headwise.design.result import finite
 from headwise.design.scale import smallest_scale
-from headwise.design.separate import UNIT, Mixture, Undecided
+from headwise.design.separate import UNIT, Mixture, Undecided, distances, length, power_of_two, scaled
 from headwise.design.value_map import value_map
 from headwise.errors import OptionError
 from headwise.files import replacing
@@ -26,6 +28,7 @@ from headwise.shown import Shown, Summary, number
 
 # Patterns tried, all of them, when only targets are given; beyond that one position is settled after the other.
 _MOST_PATTERNS = 4096
+_ORDINARY = 900
 
 Reads = dict[int, dict[int, float]]
 
@@ -35,8 +38,9 @@ class Layer(Shown):
     """A self-attention layer found by `layer`, or the proof that there is none.
 
     Call it on tokens to run it. ``key``, ``query`` and ``value`` are matrices applied as K x (None: the identity);
-    ``rank`` is the head width that the pattern needs; ``margin`` the smallest score difference between a token to be read
-    and another; ``leak`` the largest weight on other tokens.
+    ``rank`` is the width of keys and queries (a smaller one may do); ``margin`` the smallest score difference between a
+    token to be read and another; ``leak`` the largest weight on other tokens; ``uneven`` bounds by which factor, less 1,
+    weights of a mixture are off their ratios.
     """
 
     verdict: str
@@ -48,11 +52,12 @@ class Layer(Shown):
     margin: float | None = None
     leak: float | None = None
     error_bound: float | None = None
+    uneven: float | None = None
     certificate: Certificate | None = None
 
     @property
     def rank(self) -> int | None:
-        """How wide keys and queries must be."""
+        """How wide keys and queries are."""
         return None if self.key is None else len(self.key)
 
     def verify(self) -> bool:
@@ -100,6 +105,7 @@ class Layer(Shown):
             "margin": self.margin,
             "leak": self.leak,
             "error_bound": self.error_bound,
+            "uneven": self.uneven,
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
         }
 
@@ -160,22 +166,45 @@ def layer(
     """
     found = check_matrix("layer", "tokens", tokens, "(n, d)")
     check_between("layer", "leak", leak)
+    check_seconds("layer", seconds)
     wanted = check_targets("layer", targets, len(found))
     if reads is None and not wanted:
         raise OptionError("layer", "reads or targets must be given, but both are missing")
-    if reads is not None:
-        return _built(found, check_reads("layer", reads, len(found), wanted), wanted, leak, seconds)
-    return _chosen(found, wanted, leak, seconds)
+    # Tokens of size 1/2 at most, so that no product leaves the range of floats; powers of two round nothing.
+    shift = power_of_two(found)
+    small = scaled(found, shift)
+    if reads is None:
+        return _restored(_chosen(small, wanted, leak, time.monotonic() + seconds), found, shift)
+    given = check_reads("layer", reads, len(found), wanted)
+    return _restored(_built(small, given, wanted, leak, seconds), found, shift)
 
 
-def _chosen(tokens: np.ndarray, targets: dict[int, np.ndarray], leak: float, seconds: float) -> Layer:
+def _restored(built: Layer, tokens: np.ndarray, shift: int) -> Layer:
+    """Turn a layer for scaled tokens into one for the tokens as they are; its certificate is then about those."""
+    proof: Any = built.certificate
+    if built.key is None or built.query is None:
+        return built if proof is None else replace(built, certificate=replace(proof, tokens=tokens))
+    with np.errstate(over="ignore", under="ignore"):
+        key, query = scaled(built.key, shift), scaled(built.query, shift)
+        value = None if built.value is None else scaled(built.value, shift)
+    proof = replace(proof, tokens=tokens, key=key, query=query)
+    whole = all(np.isfinite(matrix).all() for matrix in (key, query, *([] if value is None else [value])))
+    if not whole or (abs(shift) > _ORDINARY and not proof.check()):
+        return Layer("undecided", "the matrices are too large or too small for float64", built.reads)
+    return replace(built, key=key, query=query, value=value, certificate=proof)
+
+
+def _chosen(tokens: np.ndarray, targets: dict[int, np.ndarray], leak: float, deadline: float) -> Layer:
     """Choose a pattern that reads one token per target."""
     tried, few = 0, len(tokens) ** len(targets) <= _MOST_PATTERNS
-    for reads in _all_patterns(len(tokens), list(targets)) if few else _greedy_pattern(tokens, targets, seconds):
+    for reads in _all_patterns(len(tokens), list(targets)) if few else _greedy_pattern(tokens, targets, deadline):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return Layer("undecided", f"time was up after {tried} patterns")
         tried += 1
         if isinstance(value_map(tokens, reads, targets), Dependency):
             continue
-        built = _built(tokens, reads, targets, leak, seconds)
+        built = _built(tokens, reads, targets, leak, left)
         if built.verdict == "possible":
             return built
     how = f"all {tried} patterns that read one token each" if few else "the pattern found greedily"
@@ -187,7 +216,7 @@ def _all_patterns(count: int, places: list[int]) -> Iterator[Reads]:
         yield {place: {j: 1.0} for place, j in zip(places, choice, strict=True)}
 
 
-def _greedy_pattern(tokens: np.ndarray, targets: dict[int, np.ndarray], seconds: float) -> Iterator[Reads]:
+def _greedy_pattern(tokens: np.ndarray, targets: dict[int, np.ndarray], deadline: float) -> Iterator[Reads]:
     """Settle one position after the other on the first token that leaves the targets and the pattern possible so far."""
     reads: Reads = {}
     for place in targets:
@@ -196,7 +225,7 @@ def _greedy_pattern(tokens: np.ndarray, targets: dict[int, np.ndarray], seconds:
             part = {i: targets[i] for i in trial}
             if isinstance(value_map(tokens, trial, part), Dependency):
                 continue
-            if isinstance(solve(_pattern(tokens, trial), seconds=seconds), np.ndarray):
+            if isinstance(solve(_pattern(tokens, trial), seconds=deadline - time.monotonic()), np.ndarray):
                 reads = trial
                 break
         else:
@@ -221,42 +250,48 @@ class _Plan:
     matrix: Float[np.ndarray, "d d"]
     offset: Float[np.ndarray, "d d"]
     value: Float[np.ndarray, "v d"] | None
-    residual: float
 
 
 def _built(tokens: np.ndarray, reads: Reads, targets: dict[int, np.ndarray], leak: float, seconds: float) -> Layer:
     """Solve both halves for a given pattern."""
-    value, residual = None, 0.0
+    value = None
     if targets:
         mapped = value_map(tokens, reads, targets)
         if isinstance(mapped, Dependency):
             return Layer("impossible", mapped.describe(), reads, certificate=mapped)
-        value, residual = mapped
+        value, missed = mapped
+        if missed > leak:
+            reason = f"what is read is so nearly dependent that the best V in float64 misses the targets by {missed:.1e}"
+            return Layer("undecided", reason, reads)
     pattern = _pattern(tokens, reads)
     matrix = solve(pattern, seconds=seconds)
     if isinstance(matrix, Mixture):
-        proof = _blocked(pattern, reads, matrix)
-        return Layer("impossible", proof.describe(), reads, certificate=proof)
+        return _blocked(pattern, reads, matrix, leak)
     if isinstance(matrix, Undecided):
         return Layer("undecided", matrix.reason, reads)
     offset = level_map(pattern, [[part.get(j, 0.0) for j in range(len(tokens))] for part in reads.values()])
     if offset is None:
-        return Layer("undecided", "the wanted weights contradict each other: no K and Q give these ratios", reads)
-    return _scaled(_Plan(pattern, reads, targets, matrix, offset, value, residual), leak)
+        return Layer("undecided", "no K and Q were found that give these ratios of weights", reads)
+    return _scaled(_Plan(pattern, reads, targets, matrix, offset, value), leak)
 
 
-def _blocked(pattern: Pattern, reads: Reads, mixture: Mixture) -> LayerBlocked:
+def _blocked(pattern: Pattern, reads: Reads, mixture: Mixture, leak: float) -> Layer:
+    """Translate the mixture; it decides, unless members shall get weights so unequal that they make room for a margin."""
     outside = np.argwhere(~pattern.members)
     level = pattern.members.copy()
     level[np.arange(len(level)), pattern.leaders] = False
     inside = np.argwhere(level)
     place = pattern.positions.tolist()
-    return LayerBlocked(
+    proof = LayerBlocked(
         pattern.tokens,
-        {i: sorted(part) for i, part in reads.items()},
+        reads,
+        leak,
         [(place[outside[r][0]], int(outside[r][1]), weight) for r, weight in zip(mixture.rows, mixture.weights, strict=True)],
         [(place[p], int(j), weight) for (p, j), weight in zip(inside.tolist(), mixture.span_weights, strict=True) if weight],
     )
+    if proof.check():
+        return Layer("impossible", proof.describe(), reads, certificate=proof)
+    return Layer("undecided", "with members level there is no margin; whether unequal weights help was not decided", reads)
 
 
 def _scaled(plan: _Plan, leak: float) -> Layer:
@@ -277,7 +312,7 @@ def _scaled(plan: _Plan, leak: float) -> Layer:
         built = SelfAttention(key=key, query=query, value=plan.value)(pattern.tokens)
         found = np.where(pattern.members, 0.0, built.weights[pattern.positions]).sum(axis=1).max(initial=0.0)
         if found <= leak:
-            return _told(plan, key, query, float(found))
+            return _told(plan, key, query, float(found), leak)
         scale *= 1 + 1e-12 * 4.0**trial
     return Layer("undecided", "no scale keeps the leak in float64", plan.reads)
 
@@ -290,12 +325,16 @@ def _factored(matrix: Float[np.ndarray, "d d"]) -> tuple[Float[np.ndarray, "r d"
     return root * left[:, :rank].T, root * right[:rank]
 
 
-def _told(plan: _Plan, key: np.ndarray, query: np.ndarray, leak: float) -> Layer:
+def _told(plan: _Plan, key: np.ndarray, query: np.ndarray, leak: float, leak_wanted: float) -> Layer:
     """State what holds for the finished matrices."""
     pattern = plan.pattern
     gaps, slack = pattern.factored_gaps(key, query)
     lower = (gaps - slack)[~pattern.members]
-    proof = LayerWinner(pattern.tokens, {i: sorted(part) for i, part in plan.reads.items()}, key, query)
+    uneven = _uneven(plan, key, query)
+    if uneven > leak_wanted:
+        reason = f"the rounding of scores upsets the wanted ratios of weights by {uneven:.1e}"
+        return Layer("undecided", reason, plan.reads)
+    proof = LayerWinner(pattern.tokens, plan.reads, key, query, uneven)
     margin = float(gaps[~pattern.members].min(initial=np.inf))
     if not (lower.min(initial=np.inf) > 0 or proof.check()):
         return Layer("undecided", "the margin is too small for float64 scores to show it", plan.reads)
@@ -309,7 +348,8 @@ def _told(plan: _Plan, key: np.ndarray, query: np.ndarray, leak: float) -> Layer
         plan.value,
         margin=margin if math.isfinite(margin) else None,
         leak=leak,
-        error_bound=_error(plan, key, query) if plan.targets else None,
+        error_bound=finite(_error(plan, key, query)) if plan.targets else None,
+        uneven=uneven,
         certificate=proof,
     )
 
@@ -320,9 +360,26 @@ def _error(plan: _Plan, key: np.ndarray, query: np.ndarray) -> float:
     built = SelfAttention(key=key, query=query, value=plan.value)(pattern.tokens)
     values = pattern.tokens if plan.value is None else pattern.tokens @ plan.value.T
     _, slack = pattern.factored_gaps(key, query)
+    rows = {place: row for row, place in enumerate(plan.reads)}
     worst = 0.0
-    for row, (place, target) in enumerate(plan.targets.items()):
-        far = float(np.linalg.norm(values - target, axis=1).max())
-        away = float(np.linalg.norm(built.contexts[place] - target))
-        worst = max(worst, away + far * math.expm1(4 * float(slack[row].max())))
-    return worst + 4 * (sum(values.shape) + 8) * UNIT * float(np.abs(values).max())
+    for place, target in plan.targets.items():
+        with np.errstate(over="ignore"):
+            doubt = float(np.expm1(4 * slack[rows[place]].max()))
+        far = float(distances(values, target).max())
+        worst = max(worst, length(built.contexts[place] - target) + far * doubt)
+    sizes = np.abs(pattern.tokens) if plan.value is None else np.abs(pattern.tokens) @ np.abs(plan.value).T
+    return worst + 4 * (sum(values.shape) + sum(pattern.tokens.shape) + 8) * UNIT * float(np.sqrt(sizes.shape[1]) * sizes.max())
+
+
+def _uneven(plan: _Plan, key: np.ndarray, query: np.ndarray) -> float:
+    """Bound how far the score differences of members are from the logarithms of their wanted ratios."""
+    tokens = plan.pattern.tokens
+    scores = (tokens[plan.pattern.positions] @ query.T) @ (tokens @ key.T).T
+    _, slack = plan.pattern.factored_gaps(key, query)
+    worst = 0.0
+    for row, wanted in enumerate(plan.reads.values()):
+        first = min(wanted)
+        for j, weight in wanted.items():
+            away = abs(scores[row, j] - scores[row, first] - math.log(weight / wanted[first]))
+            worst = max(worst, float(away + 2 * slack[row].max()) if len(wanted) > 1 else 0.0)
+    return worst

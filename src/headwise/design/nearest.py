@@ -18,12 +18,11 @@ _ROUNDS = 60
 
 @dataclass(frozen=True)
 class Nearest:
-    """The point, the rows that make it up and their weights; `gap` bounds its squared distance from the best point."""
+    """The point, the rows that make it up and their weights."""
 
     point: Float[np.ndarray, " d"]
     support: Int[np.ndarray, " m"]
     weights: Float[np.ndarray, " m"]
-    gap: float
 
     @property
     def is_zero(self) -> bool:
@@ -61,7 +60,7 @@ def nearest(rows: Float[np.ndarray, "n d"], *, tolerance: float = 1e-10) -> Near
         square = float(point @ point)
         priced = rows @ point
         gap = square - float(priced.min())
-        found = Nearest(point, support, weights, max(gap, 0.0))
+        found = Nearest(point, support, weights)
         if found.is_zero or gap <= tolerance * square + 1e-17:
             break
         worse = _smallest(priced, min(size, int((priced < square * (1 - 0.5 * tolerance)).sum())))

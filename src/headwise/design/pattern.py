@@ -15,7 +15,7 @@ from flint import fmpz_mat
 from jaxtyping import Bool, Float, Int
 
 from headwise.design import exact
-from headwise.design.separate import UNIT, Mixture, Question, Separation, Undecided, separate
+from headwise.design.separate import UNIT, Mixture, Question, Separation, Undecided, power_of_two, scaled, separate
 
 Product: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
@@ -201,7 +201,7 @@ def question(pattern: Pattern) -> Question:
     """Write the pattern as rows (x_p - x_j) x_i^T that B must score above zero, and a span that it must score zero."""
     tokens, positions, leaders = pattern.tokens, pattern.positions, pattern.leaders
     width = tokens.shape[1]
-    small = np.ldexp(tokens, -int(np.frexp(np.abs(tokens).max())[1]) - 1)
+    small = scaled(tokens, power_of_two(tokens))
     outside = np.argwhere(~pattern.members)
     level = pattern.members.copy()
     level[np.arange(len(positions)), leaders] = False

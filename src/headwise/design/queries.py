@@ -9,7 +9,7 @@ from jaxtyping import Float
 from headwise.arrays import Array, Given
 from headwise.core.rows import check_rows
 from headwise.design.certificates import Together
-from headwise.design.door import check_between, check_count, check_keys
+from headwise.design.door import check_between, check_count, check_keys, check_seconds
 from headwise.design.face import face_design
 from headwise.design.result import Design
 from headwise.errors import EmptyError, OptionError
@@ -57,12 +57,14 @@ def copy(
     if len(row) != 1:
         raise OptionError("copy", f"index must be one row, but got {len(row)}", "Use average for a set.")
     parts = [row] * check_count("copy", "heads", heads)
-    return _designed("copy", parts, found, check_between("copy", "leak", leak), values=others, seconds=seconds)
+    return _designed(
+        "copy", parts, found, check_between("copy", "leak", leak), values=others, seconds=check_seconds("copy", seconds)
+    )
 
 
 def average(
     keys: Float[Array, "k d"] | Given,
-    indices: Iterable[int],
+    indices: Iterable[int] | Given,
     *,
     leak: float = 1e-3,
     values: Float[Array, "k v"] | Given = None,
@@ -71,8 +73,8 @@ def average(
 ) -> Design:
     """Find the query that reads the mean of a set of values, or prove that no query can.
 
-    All keys of the set must score alike and above all others, so the set must be all the keys on a face of the hull, or
-    be cut out of it. With several heads the set is split over them.
+    All keys of the set must score alike and above all others, so the set must be all the keys on a face of the hull. With
+    several heads the set is split over them.
 
     Parameters
     ----------
@@ -98,7 +100,14 @@ def average(
     if not rows:
         raise EmptyError("average", "indices must name at least one key, but there are none")
     parts = split(rows, check_count("average", "heads", heads))
-    return _designed("average", parts, found, check_between("average", "leak", leak), values=others, seconds=seconds)
+    return _designed(
+        "average",
+        parts,
+        found,
+        check_between("average", "leak", leak),
+        values=others,
+        seconds=check_seconds("average", seconds),
+    )
 
 
 def split(rows: Sequence[int], heads: int) -> list[list[int]]:

@@ -6,7 +6,7 @@ that lies in the span, in exact fractions. What neither settles in the time give
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -33,6 +33,19 @@ def scaled(array: np.ndarray, shift: int, out: np.ndarray | None = None) -> np.n
     """Return entries times 2^-shift, which rounds nothing but what underflows."""
     # ldexp also where the power of two itself is out of range, but it is slow.
     return np.multiply(array, 2.0**-shift, out=out) if abs(shift) < _ORDINARY else np.ldexp(array, -shift, out=out)
+
+
+def length(vector: Float[np.ndarray, " d"]) -> float:
+    """Return the length of a vector of any size, without squares that leave the range of floats."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    return largest * float(np.linalg.norm(vector / largest)) if 0 < largest < np.inf else largest
+
+
+def distances(rows: Float[np.ndarray, "n d"], point: Float[np.ndarray, " d"]) -> Float[np.ndarray, " n"]:
+    """Return the distance of every row from a point, likewise."""
+    away = rows - point
+    largest = float(np.abs(away).max(initial=0.0))
+    return largest * np.linalg.norm(away / largest, axis=1) if 0 < largest < np.inf else np.full(len(rows), largest)
 
 
 def sizes_of_products(
@@ -69,7 +82,7 @@ class Separation:
     """Yes: a direction and, for each row, a proved lower bound on its margin along the direction.
 
     `exact` holds whole numbers that satisfy everything exactly, where the float direction only nearly does (with a span)
-    or where floats could not decide. `distance` is the norm of the nearest point found: no direction does better.
+    or where floats could not decide. `distance` bounds the margin per unit of length of any direction from above.
     """
 
     direction: Float[np.ndarray, " d"]
@@ -81,8 +94,8 @@ class Separation:
     @property
     def margin(self) -> float:
         """The smallest proved margin per unit of length; 0 where only exact arithmetic proved it positive."""
-        length = float(np.linalg.norm(self.direction))
-        return max(0.0, float(self.lower.min(initial=np.inf))) / length if length else np.inf
+        size = length(self.direction)
+        return max(0.0, float(self.lower.min(initial=np.inf))) / size if size else np.inf
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,6 @@ class Mixture:
     rows: list[int]
     weights: list[Fraction]
     span_weights: list[Fraction]
-    how: str
 
 
 @dataclass(frozen=True)
@@ -100,7 +112,6 @@ class Undecided:
     """Neither was proved."""
 
     reason: str
-    direction: Float[np.ndarray, " d"] | None = field(default=None)
 
 
 def separate(question: Question, *, seconds: float = 20.0) -> Separation | Mixture | Undecided:
@@ -121,12 +132,12 @@ def separate(question: Question, *, seconds: float = 20.0) -> Separation | Mixtu
     start = [0] if found is None else [int(i) for i in found.support[reduced(flat[found.support], found.weights)]]
     settled = exact.decide(question.exact_rows(range(count)), question.exact_span(), start, seconds)
     if isinstance(settled, exact.Mixed):
-        return Mixture(settled.rows, settled.weights, settled.span_weights, "exact Wolfe")
+        return Mixture(settled.rows, settled.weights, settled.span_weights)
     if isinstance(settled, exact.Separated):
-        distance = float(np.linalg.norm(found.point)) if found is not None else np.inf
+        distance = upper_bound(question, found) if found is not None else np.inf
         direction = _rounded(settled.direction)
         return Separation(direction, lower_bounds(question, direction), distance, settled.direction, "exact Wolfe")
-    return Undecided(f"exact arithmetic was not done after {seconds:g} s", None if found is None else found.point)
+    return Undecided(f"exact arithmetic was not done after {seconds:g} s")
 
 
 def lower_bounds(question: Question, direction: Float[np.ndarray, " d"]) -> Float[np.ndarray, " n"]:
@@ -138,9 +149,24 @@ def lower_bounds(question: Question, direction: Float[np.ndarray, " d"]) -> Floa
     return scores - slack - 2 * UNIT * np.abs(scores) - (4 * rows.shape[1] + 4) * _TINY
 
 
+def upper_bound(question: Question, found: Nearest) -> float:
+    """Bound the margin per unit of length of every direction at right angles to the span.
+
+    For such a direction x the smallest margin is at most that of the mixture, (sum theta_i p_i - E^T w) . x, whatever w is.
+    """
+    rows, span = question.rows[found.support], question.span
+    mixed = found.weights @ rows
+    sizes = found.weights @ np.abs(rows)
+    if len(span):
+        shares = np.linalg.lstsq(span.T, mixed, rcond=None)[0]
+        mixed, sizes = mixed - shares @ span, sizes + np.abs(shares) @ np.abs(span)
+    terms = (len(rows) + len(span) + question.roundings + 8) * UNIT
+    return float((length(mixed) + 2 * terms * length(sizes)) * (1 + 1e-12)) + len(mixed) * _TINY
+
+
 def _proved(question: Question, flat: Float[np.ndarray, "n d"], found: Nearest) -> Separation | Mixture | None:
     """Try to prove what the float solution suggests."""
-    distance = float(np.linalg.norm(found.point))
+    distance = upper_bound(question, found)
     if not found.is_zero:
         answer = _witness(question, found.point / np.abs(found.point).max(), distance, exactly=False)
         if answer is not None:
@@ -151,7 +177,7 @@ def _proved(question: Question, flat: Float[np.ndarray, "n d"], found: Nearest) 
         return answer
     support = [int(i) for i in found.support[reduced(flat[found.support], found.weights)]]
     mixed = exact.mixture(support, question.exact_rows(support), question.exact_span())
-    return None if mixed is None else Mixture(mixed.rows, mixed.weights, mixed.span_weights, "exact fractions")
+    return None if mixed is None else Mixture(mixed.rows, mixed.weights, mixed.span_weights)
 
 
 def _witness(question: Question, direction: np.ndarray, distance: float, *, exactly: bool) -> Separation | None:
@@ -179,7 +205,7 @@ def _zero_row(question: Question) -> Mixture | None:
     places = np.flatnonzero(question.rows[:, 0] == 0)
     for i in places[~question.rows[places].any(axis=1)]:
         if not any(question.exact_rows([int(i)]).entries()):
-            return Mixture([int(i)], [Fraction(1)], [Fraction(0)] * len(question.span), "duplicate")
+            return Mixture([int(i)], [Fraction(1)], [Fraction(0)] * len(question.span))
     return None
 
 

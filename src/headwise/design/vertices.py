@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int
 from headwise.design import exact
 from headwise.design.face import contest
 from headwise.design.nearest import nearest, sharpened
-from headwise.design.separate import UNIT, Mixture, Separation, lower_bounds, scaled, separate
+from headwise.design.separate import UNIT, Mixture, Separation, length, lower_bounds, scaled, separate, upper_bound
 from headwise.design.witnesses import Metric, lengths, margins
 
 _MANY = 1000
@@ -266,16 +266,13 @@ def measured(keys: Float[np.ndarray, "n d"], rows: list[int]) -> list[tuple[int,
         best = nearest(question.rows)
         if best is None:
             continue
-        distance = float(np.linalg.norm(best.point))
         lower = 0.0
         for direction in (best.point, sharpened(best.point, question.rows[best.support])):
             size = 0.0 if direction is None else float(np.abs(direction).max())
             if direction is not None and size > 0:
                 unit = direction / size
                 lower = max(lower, float(lower_bounds(question, unit).min() / np.linalg.norm(unit)) * (1 - 1e-12))
-        terms = len(best.support) + question.rows.shape[1] + 8
-        slip = terms * UNIT * float(np.linalg.norm(question.rows[best.support], axis=1).max())
-        found.append((row, distance, lower, distance * (1 + 1e-12) + slip))
+        found.append((row, length(best.point), lower, upper_bound(question, best)))
     return found
 
 

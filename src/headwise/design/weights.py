@@ -6,6 +6,7 @@ on a face of the hull of the keys, which is found exactly, and the finite part i
 """
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +15,16 @@ from jaxtyping import Float, Int
 from headwise.arrays import Array, Given
 from headwise.core.attend import attend
 from headwise.design.certificates import Certificate, Reached, Spread
-from headwise.design.door import check_between, check_keys, check_vector
+from headwise.design.door import check_between, check_keys, check_seconds, check_vector
 from headwise.design.exact import matched
 from headwise.design.face import contest
 from headwise.design.result import Design
-from headwise.design.separate import Mixture, Separation, separate
+from headwise.design.separate import Mixture, Separation, power_of_two, scaled, separate
 from headwise.errors import OptionError
+from headwise.shown import at_least
 
 _SUM = 1e-9
+_FINEST = 1e-12
 
 
 def weights(
@@ -65,11 +68,14 @@ def weights(
     """
     found, _ = check_keys("weights", keys)
     wanted = check_target(found, target)
-    check_between("weights", "within", within)
+    if check_between("weights", "within", within) < _FINEST:
+        raise OptionError("weights", f"within must be at least {_FINEST:g}, which float64 can tell from 0, but got {within:g}")
     check_between("weights", "leak", leak)
+    check_seconds("weights", seconds)
     spot = project(found, wanted, seconds=seconds)
     if spot is None:
-        return Design("weights", "undecided", f"the face was not found within {seconds:g} s of exact arithmetic")
+        reason = f"no face was found within {seconds:g} s of exact arithmetic, or its query is too long for float64"
+        return Design("weights", "undecided", reason)
     query = spot.query_for(found, leak)
     return _judged(found, wanted, spot, query, within)
 
@@ -99,13 +105,14 @@ class Spot:
         """Return a query that leaves at most `leak` outside the face; None if float64 has none."""
         if self.direction is None:
             return self.query
+        nothing = np.zeros((len(keys), 1))
         scale = 1.0 / (float(np.abs(keys @ self.direction).max()) or 1.0)
         last = None
         for _ in range(200):  # doubling finds the order of magnitude, halving the rest
             query = self.query + scale * self.direction
             if not np.isfinite(query).all():
                 return None
-            if float(attend(query, keys, keys).leak(self.face)) <= leak:
+            if float(attend(query, keys, nothing).leak(self.face)) <= leak:
                 break
             last, scale = scale, 2 * scale
         else:
@@ -113,18 +120,23 @@ class Spot:
         if last is not None:
             for _ in range(40):
                 middle = 0.5 * (last + scale)
-                good = float(attend(self.query + middle * self.direction, keys, keys).leak(self.face)) <= leak
+                good = float(attend(self.query + middle * self.direction, keys, nothing).leak(self.face)) <= leak
                 last, scale = (last, middle) if good else (middle, scale)
         return self.query + scale * self.direction
 
 
 def project(keys: Float[np.ndarray, "k d"], wanted: Float[np.ndarray, " k"], *, seconds: float = 20.0) -> Spot | None:
-    """Find the face that the best weights live on, and the finite part of the query there."""
+    """Find the face that the best weights live on, and the finite part of the query there; None if one was not found."""
     found = smallest_face(keys, np.flatnonzero(wanted > 0).tolist(), seconds)
     if found is None:
         return None
     face, direction = found
-    query, on_face, residual = _newton(keys[face], wanted[face] / wanted[face].sum())
+    shift = power_of_two(keys)
+    query, on_face, residual = _newton(scaled(keys[face], shift), wanted[face] / wanted[face].sum())
+    with np.errstate(over="ignore"):
+        query = scaled(query, shift)
+    if not np.isfinite(query).all():
+        return None
     whole = np.zeros(len(keys))
     whole[face] = on_face
     return Spot(np.array(face), query, direction, whole, residual)
@@ -138,10 +150,10 @@ def smallest_face(
     Keys that occur in a mixture that equals a combination of the set lie on every face that the set lies on; they join
     until a direction separates the set from the rest. None if that was not settled in time.
     """
-    inside = sorted(inside)
+    inside, deadline = sorted(inside), time.monotonic() + seconds
     while len(inside) < len(keys):
         asked = contest(keys, inside)
-        answer = separate(asked.question, seconds=seconds)
+        answer = separate(asked.question, seconds=deadline - time.monotonic())
         if isinstance(answer, Separation):
             return inside, np.ldexp(answer.direction, -asked.shift)
         if not isinstance(answer, Mixture):
@@ -215,9 +227,9 @@ def _judged(keys: np.ndarray, wanted: np.ndarray, spot: Spot, query: Float[np.nd
     where = "" if spot.direction is None else f", in the limit of long queries, on a face of {len(spot.face)} keys"
     queries = None if query is None else query[None]
     if query is not None:
-        out = attend(query, keys, keys)
+        out = attend(query, keys, np.zeros((len(keys), 1)))
         numbers["divergence_of_query"] = divergence(wanted, out.scores - float(out.log_normalizer))
-        if limit <= within:
+        if limit + 1e-13 <= within:
             # A score moves the divergence by at most as much; the check computes scores without rounding.
             bound = numbers["divergence_of_query"] * (1 + 1e-9) + 4 * float(out.score_error) + 1e-14
             proof: Certificate = Reached(keys, wanted, query, bound)
@@ -229,7 +241,7 @@ def _judged(keys: np.ndarray, wanted: np.ndarray, spot: Spot, query: Float[np.nd
     if shares is not None and limit > within:
         proof = Spread(keys, wanted, spot.face.tolist(), shares)
         if proof.gain > within:
-            reason = f"no query comes closer than a divergence of {proof.gain:.4g}{where}"
+            reason = f"no query comes closer than a divergence of {at_least(proof.gain)}{where}"
             return Design("weights", "impossible", reason, queries, certificate=proof, numbers=numbers)
     return Design(
         "weights", "undecided", f"the best query found misses by a divergence of {limit:.4g}{where}", queries, numbers=numbers
