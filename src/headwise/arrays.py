@@ -103,9 +103,13 @@ def dtype_name(dtype: object) -> str:
 def float64(function: str, name: str, value: object) -> np.ndarray:
     """Bring one array of any library to NumPy float64, for the parts that are mathematics; refuse what is not finite.
 
+    Whole numbers are taken too.
+
     >>> float64("law", "means", [[1, 2]])
     array([[1., 2.]])
     """
+    if isinstance(value, np.ndarray) and np.issubdtype(value.dtype, np.integer):
+        value = value.astype(np.float64)
     array = host(_one(function, name, value))
     check_finite(function, name, array)
     return np.asarray(array, dtype=np.float64)

@@ -454,6 +454,91 @@ CASES = {
         ValueError,
         "Layer(): only a possible layer has matrices, but this one is impossible.",
     ),
+    "keys that are not random": (
+        lambda: hw.stress.law(EYE[0], EYE, EYE),
+        ValueError,
+        "law(): random_keys must be RandomKeys, but it is a ndarray.",
+    ),
+    "values of another number": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), np.ones((4, 1))),
+        ValueError,
+        "law(): values and means must agree on axis k, but values has k=4 and means has k=3.",
+    ),
+    "queries of another width": (
+        lambda: hw.stress.law([1.0, 2.0], hw.RandomKeys(EYE), EYE),
+        ValueError,
+        "law(): queries and means must agree on axis d, but queries has d=2 and means has d=3.",
+    ),
+    "no tolerance": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE, tolerance=0.0),
+        ValueError,
+        "law(): tolerance must be positive, but got 0.0.",
+    ),
+    "an unknown method": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE, method="exact"),
+        ValueError,
+        'law(): method must be "auto", "laplace", "pairs", "hybrid", "montecarlo" or "delta", but got "exact".',
+    ),
+    "laplace on heads that share noise": (
+        lambda: hw.stress.law(EYE[:2] + EYE[1:], hw.RandomKeys(EYE, isotropic=1.0), EYE, method="laplace"),
+        ValueError,
+        'law(): method "laplace" needs independent heads, but heads 0 and 1 share noise. Use "pairs".',
+    ),
+    "a direction of width 0": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).quantile([], 0.5),
+        ValueError,
+        "quantile(): direction and values must agree on axis v, but direction has v=0 and values has v=3.",
+    ),
+    "no direction": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).cdf([0.0, 0.0, 0.0], 0.5),
+        ValueError,
+        "cdf(): direction must not be zero, but all its entries are.",
+    ),
+    "a quantile of no probability": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).quantile(EYE[0], 1.0),
+        ValueError,
+        "quantile(): p must lie strictly between 0 and 1, but got 1.0.",
+    ),
+    "a target outside the values' space": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).mean_squared_error([1.0, 2.0]),
+        ValueError,
+        "mean_squared_error(): target and values must agree on axis v, but target has v=2 and values has v=3.",
+    ),
+    "no radius": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).probability_within(EYE[0], 0.0),
+        ValueError,
+        "probability_within(): radius must be positive, but got 0.0.",
+    ),
+    "a flip of no key": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).flip_probability(7),
+        IndexError,
+        "flip_probability(): key must be a key's row, 0 to 2, but got 7.",
+    ),
+    "scales of a curve": (
+        lambda: hw.stress.curve(EYE[0], hw.RandomKeys(EYE), EYE, EYE[0], scales=[1.0, -1.0]),
+        ValueError,
+        "curve(): scales must be positive numbers, at least one, but they are not.",
+    ),
+    "robust without random keys": (
+        lambda: hw.design.robust(EYE, EYE, EYE[0]),
+        ValueError,
+        "robust(): random_keys must be RandomKeys, but it is a ndarray.",
+    ),
+    "no time": (
+        lambda: hw.design.copy(EYE, 0, seconds=-5.0),
+        ValueError,
+        "copy(): seconds must be a number of at least 0, but got -5.0.",
+    ),
+    "a divergence that floats cannot tell": (
+        lambda: hw.design.weights(EYE, [0.5, 0.3, 0.2], within=1e-20),
+        ValueError,
+        "weights(): within must be at least 1e-12, which float64 can tell from 0, but got 1e-20.",
+    ),
+    "weights of a read that are no numbers": (
+        lambda: hw.design.layer(EYE, reads={0: {1: float("nan")}}),
+        ValueError,
+        "layer(): weights in reads[0] must be positive and sum to 1, but they are [nan].",
+    ),
     "no draws": (
         lambda: hw.RandomKeys(EYE).sample(0),
         ValueError,

@@ -36,7 +36,7 @@ def test_copy(run):
     result = run("copy", "--keys", "k.npy", "--index", "3", "--out", "q.npy")
     assert result.stderr.splitlines() == [
         "error: --out needs a result to write, but there is none.",
-        "hint: Look at the verdict without --out.",
+        "hint: See the verdict.",
     ]
 
 

@@ -548,3 +548,46 @@ def test_sentences_round_bounds_outwards(rng):
         keys = rng.normal(size=(5, 2))
         found = context(keys, keys, 4 * rng.normal(size=2) + 9)
         assert float(found.reason.split("at least ")[1].split()[0]) <= found.numbers["distance"]
+
+
+def test_what_one_head_can_do_several_can():
+    """Duplicates and points between others inside the set: no single head reads one of them, all read the set."""
+    for keys, rows, heads in (
+        ([[1.0, 0], [1, 0], [0, 1], [0, 0]], [0, 1], 2),
+        ([[0.0], [1], [2]], [0, 1, 2], 3),
+        ([[0.0, 0], [1, 0], [2, 0], [1, -1]], [0, 1, 2], 3),
+    ):
+        found = average(keys, rows, heads=heads, values=np.eye(len(keys)))
+        assert found.verdict == "possible"
+        out = hw.average_heads(found.queries, np.array(keys), np.eye(len(keys))).contexts
+        assert np.linalg.norm(out - np.eye(len(keys))[rows].mean(axis=0)) <= found.error_bound
+
+
+def test_interior_targets_of_many_keys_are_quick(rng):
+    """What is asked lies inside, so the face is the whole hull; nothing has to be settled exactly key by key."""
+    keys = rng.normal(size=(500, 16))
+    assert context(keys, keys, keys.mean(axis=0)).verdict == "possible"
+    target = np.zeros(500)
+    target[:3] = 0.5, 0.3, 0.2
+    found = weights(keys, target)
+    assert found.numbers["face_keys"] == 500
+    assert found.numbers["residual"] < 1e-10
+
+
+def test_time_is_kept(rng):
+    tokens = rng.normal(size=(60, 12))
+    assert layer(tokens, reads={i: i - 1 for i in range(1, 60)}, seconds=0.0).reason == "no margin was found within 0 s"
+
+
+def test_weights_of_float32_are_accepted(rng):
+    keys = rng.normal(size=(50, 4)).astype(np.float32)
+    target = hw.attend(rng.normal(size=4).astype(np.float32), keys, keys).weights
+    assert weights(keys, target, within=1e-6).verdict == "possible"
+    assert copy(np.eye(3, dtype=int), 0).verdict == "possible"
+
+
+def test_winners_by_rounding_are_counted(rng):
+    flat = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 6))
+    found = copyable(flat)
+    assert 0 < found.rounding_only.sum() < found.possible.sum()
+    assert f"{found.rounding_only.sum()} of the winners win by rounding only" in str(found)

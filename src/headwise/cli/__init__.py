@@ -8,6 +8,7 @@ import click
 from headwise.cli.attend import attend
 from headwise.cli.design import design
 from headwise.cli.frame import Sentences
+from headwise.cli.stress import stress
 from headwise.cli.study import study
 from headwise.version import __version__
 
@@ -23,5 +24,5 @@ def main() -> None:
     """
 
 
-for command in (attend, design, study):
+for command in (attend, design, stress, study):
     main.add_command(command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwise.cli.frame import PLACE, check_no_input, json_option, print_json, print_shown, progress_bar, whole_numbers
-from headwise.errors import OptionError
+from headwise.errors import OptionError, SubspaceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,10 +177,15 @@ def extract(basis: str, against: str | None, total: str | None, **options: Any) 
       headwise design extract --basis a.npy --against b.npy --out m.npy
     """
     from headwise.design import extractor  # noqa: PLC0415
+    from headwise.shown import as_json  # noqa: PLC0415
 
     places = {"basis": basis, "against": against, "total": total}
     read = _read(places)
-    found = extractor(read["basis"], read.get("against"))
+    try:
+        found = extractor(read["basis"], read.get("against"))
+    except SubspaceError as error:
+        click.echo(f"witness: {as_json({'vector': error.witness})}", err=True)
+        raise
     extra = {"extracted": found.extract(_flat(read["total"])).tolist()} if "total" in read else {}
     _finish(found, found.matrix, options, places, extra)
 
@@ -204,12 +209,11 @@ def layer(tokens: str, reads: str | None, targets: str | None, **options: Any) -
 
     given: dict[str, Any] = {"reads": _by_row("--reads", reads), "targets": _by_row("--targets", targets)}
     found = layer_(**_read({"tokens": tokens}), **given, **_chosen(options, "leak", "seconds"))
+    _print(found, as_json=options["as_json"])
     if options["out"] is not None:
         check_no_input(options["out"], [tokens])
-        if found.key is None:
-            raise OptionError("", f"--out needs a result to write, but the layer is {found.verdict}: {found.reason}")
+        _check_result(found.key)
         found.save(options["out"])
-    _print(found, as_json=options["as_json"])
 
 
 def _read(places: Mapping[str, str | None]) -> dict[str, Any]:
@@ -257,10 +261,15 @@ def _finish(
 
     if options["out"] is not None:
         check_no_input(options["out"], [place for place in places.values() if place is not None])
-        if array is None:
-            raise OptionError("", "--out needs a result to write, but there is none", "Look at the verdict without --out.")
-        write_array(options["out"], array)
     _print(found, as_json=options["as_json"], extra=extra)
+    if options["out"] is not None:
+        write_array(options["out"], _check_result(array))
+
+
+def _check_result(array: "np.ndarray | None") -> "np.ndarray":
+    if array is None:
+        raise OptionError("", "--out needs a result to write, but there is none", "See the verdict.")
+    return array
 
 
 def _print(found: "Shown", *, as_json: bool, extra: dict[str, Any] | None = None) -> None:

@@ -97,9 +97,9 @@ class Blocked(Certificate):
         others, own = _named(self.rows), _named(self.inside)
         if len(self.inside) == 1:
             return f"key {own} is a mixture of keys {others}, so under every query one of them scores at least as high"
+        mixed = f"key {others}" if len(self.rows) == 1 else f"a mixture of keys {others}"
         return (
-            f"a mixture of keys {others} is a combination of keys {own}, so whenever those score alike one of the others "
-            "scores at least as high"
+            f"{mixed} is a combination of keys {own}, so whenever those score alike one of the others scores at least as high"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,6 +157,10 @@ class Together(Certificate):
 def _named(rows: Sequence[int]) -> str:
     few = 6
     return ", ".join(map(str, rows[:few])) + (f" and {len(rows) - few} more" if len(rows) > few else "")
+
+
+def _positions(places: Sequence[int]) -> str:
+    return f"position {places[0]}" if len(places) == 1 else f"positions {_named(places)}"
 
 
 def _below_top(keys: np.ndarray, query: np.ndarray) -> list[float]:
@@ -381,11 +385,11 @@ class LayerBlocked(Certificate):
         places = sorted({place for place, _, _ in self.outside})
         if any(len(set(wanted.values())) > 1 for wanted in self.shares.values()):
             return (
-                f"the score differences that positions {_named(places)} need add up to less than the leak and the wanted "
+                f"the score differences that {_positions(places)} need add up to less than the leak and the wanted "
                 "ratios ask for, whatever K and Q are"
             )
         return (
-            f"the score differences that positions {_named(places)} need add up to zero, so whatever K and Q are, one of them "
+            f"the score differences that {_positions(places)} need add up to zero, so whatever K and Q are, one of them "
             "scores another token at least as high"
         )
 

@@ -27,7 +27,7 @@ from headwise.design.separate import (
     scaled,
     separate,
 )
-from headwise.design.weights import project
+from headwise.design.weights import moments_query, project
 from headwise.shown import at_least
 
 _STARTS = 6
@@ -104,11 +104,12 @@ def context(
 
 
 class _Goal:
-    """What is wanted, with values and target times a power of two that brings them to size 1/2 at most."""
+    """What is wanted, with keys, and values and target, times powers of two that bring them to size 1/2 at most."""
 
     def __init__(self, keys: np.ndarray, values: np.ndarray, target: np.ndarray, within: float) -> None:
         self.given = keys, values, target
-        self.keys, self.within = keys, within
+        self.key_shift = power_of_two(keys)
+        self.keys, self.within = scaled(keys, self.key_shift), within
         self.shift = power_of_two(np.vstack([values, target]))
         self.values, self.target = scaled(values, self.shift), scaled(target, self.shift)
         self.far = float(distances(self.values, self.target).max())
@@ -136,17 +137,15 @@ def _searched(goal: _Goal, shares: Float[np.ndarray, " k"], seconds: float) -> D
     """Look for a query: from the weights that are known to give the target, from zero, and from a few random starts."""
     keys = goal.keys
     # With values = keys the best weights have the moments of the given ones: that is the target itself.
-    spot = project(keys, shares, seconds=seconds)
-    starts = []
+    starts = [moments_query(keys, shares)]
+    spot = None if goal.miss(starts[0]) <= goal.distance else project(keys, shares, seconds=seconds)
     if spot is not None:
         for leak in (1e-3, 0.1 * goal.within):
             query = spot.query_for(keys, leak)
             starts += [] if query is None else [query]
     rng = np.random.default_rng(0)
-    unit = 3.0 / (length((keys - keys.mean(axis=0)).ravel()) or 1.0)
-    with np.errstate(over="ignore"):
-        more = unit * rng.standard_normal((_STARTS, keys.shape[1]))
-    starts += [np.zeros(keys.shape[1]), *more[np.isfinite(more).all(axis=1)]]
+    unit = 3.0 / (float(np.abs(keys - keys.mean(axis=0)).max()) or 1.0)
+    starts += [np.zeros(keys.shape[1]), *(unit * rng.standard_normal((_STARTS, keys.shape[1])))]
     best, error = starts[0], np.inf
     for start in starts:
         for query in (start, _descended(goal, start)):
@@ -168,7 +167,11 @@ def _judged(goal: _Goal, query: Float[np.ndarray, " d"], error: float) -> Design
     with np.errstate(over="ignore"):
         stated, missed = (float(np.ldexp(number, goal.shift)) for number in (bound, error))
     shared: dict[str, Any] = {"error_bound": stated, "numbers": {"error": missed}}
-    if bound <= goal.distance and np.isfinite(stated):
+    with np.errstate(over="ignore"):
+        query = scaled(query, goal.key_shift)
+    if not (np.isfinite(query).all() and np.isfinite(stated)):
+        return Design("context", "undecided", "the query, or the bound on its error, is too large for float64")
+    if bound <= goal.distance:
         proof: Certificate = Hits(*goal.given, query, stated)
         return Design(
             "context", "possible", "this query has the target as its context", query[None], certificate=proof, **shared

@@ -15,7 +15,7 @@ from headwise.design.certificates import Blocked, Winner
 from headwise.design.door import check_count, check_matrix, check_seconds
 from headwise.design.face import face_design
 from headwise.design.flat import enough_columns, outline, outline_margins
-from headwise.design.separate import power_of_two
+from headwise.design.separate import ROUNDING, power_of_two
 from headwise.design.vertices import (
     Field,
     Found,
@@ -59,7 +59,7 @@ class Copyable(Shown):
     distance_errors
         ``(k,)``, bound on the error of each distance; infinite where the distance is only a proved lower bound.
     distance
-        "exact" or "bound": what was asked for.
+        "exact" or "bound": what the distances are.
     reason
         One sentence on what was left undecided and why; "interrupted" after Ctrl-C.
     """
@@ -98,6 +98,13 @@ class Copyable(Shown):
         return np.asarray(np.array(_METHODS)[self.methods])
 
     @property
+    def rounding_only(self) -> Bool[np.ndarray, " k"]:
+        """Which winners have a distance that is known and below 1e-12 of the keys' size."""
+        with np.errstate(invalid="ignore"):
+            below = self.distances + self.distance_errors < ROUNDING * float(np.abs(self.keys - self.keys[0]).max())
+        return self.possible & below
+
+    @property
     def table(self) -> Float[np.ndarray, "k 3"]:
         """One row per key: 1, -1 or 0 for possible, impossible or undecided, the distance and its error."""
         return np.column_stack([self.codes, self.distances, self.distance_errors])
@@ -109,7 +116,10 @@ class Copyable(Shown):
         return proof if isinstance(proof, (Winner, Blocked)) else None
 
     def verify(self, rows: Iterable[int] | Given = None) -> bool:
-        """Check the certificates of some keys, or of all that are decided, in exact arithmetic, and that they say the same."""
+        """Check the certificates of some keys, or of all that are decided, in exact arithmetic, and that they say the same.
+
+        Every key is decided again alone, which takes milliseconds each, more for wide keys: name some of a large set.
+        """
         chosen = np.flatnonzero(self.codes) if rows is None else check_rows("verify", rows, len(self.keys), "rows")
         kinds = {1: Winner, -1: Blocked}
         proofs = ((self.certificate(int(row)), kinds.get(int(self.codes[row]))) for row in chosen)
@@ -144,7 +154,9 @@ class Copyable(Shown):
         close = winners[np.argsort(self.distances[winners], kind="stable")[: MOST_ROWS // 2]]
         what = "smallest distances" if self.distance == "exact" else "smallest distances, at least"
         named = ", ".join(f"key {row}: {number(self.distances[row])}" for row in close)
+        slight = int(self.rounding_only.sum())
         notes = [self.reason, *([f"{what}: {named}"] if named else [])]
+        notes += [f"{slight} of the winners win by rounding only"] if slight else []
         title = f"copyable: {self.possible.sum()} of {len(self.codes)} keys"
         return Summary(title, ["verdict", "keys", "decided by"], rows, notes)
 
@@ -216,6 +228,8 @@ def copyable(
         distances[chosen], errors[chosen] = run.distances[alone], run.errors[alone]
     distances[codes < 0], errors[codes < 0] = 0.0, 0.0
     distances[codes == 0], errors[codes == 0] = np.nan, np.nan
+    if kind == "exact" and not np.isfinite(errors[codes > 0]).all():
+        kind = "bound"
     if not reason:
         left = int((codes == 0).sum())
         reason = f"exact arithmetic was not done with {left} keys after {seconds:g} s" if left else "every key is decided"

@@ -12,7 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import fmpq, fmpz, fmpz_mat
+from flint import fmpq, fmpz, fmpz_mat, nmod_mat
+
+_PRIME = 2**61 - 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,21 @@ def _parts(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     whole = (mantissas * 2.0**53).astype(np.int64)
     zeros = np.log2(np.where(whole == 0, 1, whole & -whole).astype(np.float64)).astype(np.int64)
     return whole >> zeros, exponents.astype(np.int64) - 53 + zeros
+
+
+def spanned(array: np.ndarray, rows: Sequence[int]) -> int:
+    """Return the exact dimension of the affine hull of some rows.
+
+    >>> spanned(np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0]]), [0, 1, 2])
+    1
+    """
+    first, *others = integers(array[list(rows)])
+    table = [[a - b for a, b in zip(row, first, strict=True)] for row in others]
+    if not table:
+        return 0
+    # Independent modulo a prime is independent; only if some seem to be missing is the exact rank computed.
+    quick = int(nmod_mat(fmpz_mat(table), _PRIME).rank())
+    return quick if quick == min(len(table), array.shape[1]) else int(fmpz_mat(table).rank())
 
 
 def margins(rows: fmpz_mat, direction: Sequence[int]) -> list[int]:

@@ -129,8 +129,8 @@ def _possible(task: str, asked: Contest, answer: Separation, leak: float, values
     if promised is None:
         hidden = float(gaps.min(initial=np.inf)) <= 0
         reason = (
-            f"the margin is positive, but only {relative:.1e} of the keys' spread: the rounding of float64 scores hides it, "
-            "so no query is given"
+            f"the margin is positive, {relative:.1e} of the keys' spread, but float64 scores of these keys are rounded by "
+            "more, so no query is given"
             if hidden
             else "the key wins, but the query that the leak needs is too long for float64, so none is given"
         )
@@ -141,7 +141,8 @@ def _possible(task: str, asked: Contest, answer: Separation, leak: float, values
         certain = max(found, float(np.exp(log_leak(scale, gaps, len(asked.inside)))))
         error = _error(values, asked.inside, certain, uneven * scale)
     who = "the key wins" if len(asked.inside) == 1 else f"the {len(asked.inside)} keys win together"
-    reason = f"{who}{' by rounding only' if rounding_only else ''}, proved by {answer.how}"
+    proved = f", proved by {answer.how}" if len(asked.outside) else ": there is nothing else"
+    reason = f"{who}{' by rounding only' if rounding_only else ''}{proved}"
     return Design(task, "possible", reason, query[None], leak=found, error_bound=error, **shared)
 
 

@@ -83,6 +83,8 @@ class Layer(Shown):
         """Write the matrices to a .safetensors file."""
         from safetensors.numpy import save  # noqa: PLC0415
 
+        if Path(path).suffix != ".safetensors":
+            raise OptionError("save", f"path must end in .safetensors, but got {str(path)!r}")
         with replacing(Path(path)) as stream:
             stream.write(save({name: np.ascontiguousarray(matrix) for name, matrix in self._matrices().items()}))
 

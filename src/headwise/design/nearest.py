@@ -6,6 +6,7 @@ SciPy's non-negative least squares, all rows are priced by one product, and the 
 elsewhere: nothing here is trusted.
 """
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +31,7 @@ class Nearest:
         return bool(self.point @ self.point <= _ZERO**2)
 
 
-def nearest(rows: Float[np.ndarray, "n d"], *, tolerance: float = 1e-10) -> Nearest | None:
+def nearest(rows: Float[np.ndarray, "n d"], *, tolerance: float = 1e-10, deadline: float = np.inf) -> Nearest | None:
     """Return the point of least norm in the hull of rows of size about 1; None if the solver gives up.
 
     Stops when no row promises more than a relative `tolerance` of the squared norm.
@@ -61,7 +62,7 @@ def nearest(rows: Float[np.ndarray, "n d"], *, tolerance: float = 1e-10) -> Near
         priced = rows @ point
         gap = square - float(priced.min())
         found = Nearest(point, support, weights)
-        if found.is_zero or gap <= tolerance * square + 1e-17:
+        if time.monotonic() > deadline or found.is_zero or gap <= tolerance * square + 1e-17:
             break
         worse = _smallest(priced, min(size, int((priced < square * (1 - 0.5 * tolerance)).sum())))
         joined = np.union1d(support, worse)

@@ -6,6 +6,7 @@ products of n-by-n matrices; no vector of length d^2 is formed. Where that fails
 one question behind all of `design`, which decides exactly.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -67,12 +68,15 @@ def solve(pattern: Pattern, *, seconds: float) -> Float[np.ndarray, "d d"] | Mix
     tokens, width = pattern.tokens.shape
     # More tokens than coordinates often leave no solution, and few coordinates make the explicit rows cheap.
     explicit = tokens > width and count * width**2 <= _CHEAP
-    matrix = None if explicit else _dual(pattern)
+    deadline = time.monotonic() + seconds
+    matrix = None if explicit else _dual(pattern, deadline)
     if matrix is not None:
         return matrix
+    if time.monotonic() > deadline:
+        return Undecided(f"no margin was found within {seconds:g} s")
     if count * width**2 > _EXPLICIT:
         return Undecided(f"no margin was found, and the exact question has {count} rows of length {width**2}")
-    answer = separate(question(pattern), seconds=seconds)
+    answer = separate(question(pattern), seconds=deadline - time.monotonic())
     if not isinstance(answer, Separation):
         return answer
     matrix = answer.direction.reshape(width, width)
@@ -82,7 +86,7 @@ def solve(pattern: Pattern, *, seconds: float) -> Float[np.ndarray, "d d"] | Mix
     return matrix / smallest
 
 
-def _dual(pattern: Pattern) -> Float[np.ndarray, "d d"] | None:
+def _dual(pattern: Pattern, deadline: float) -> Float[np.ndarray, "d d"] | None:
     """Solve the dual by accelerated projected gradients and, once the active set settles, conjugate gradients."""
     tokens, positions = pattern.tokens, pattern.positions
     unit = float(np.abs(tokens).max())
@@ -107,7 +111,7 @@ def _dual(pattern: Pattern) -> Float[np.ndarray, "d d"] | None:
         scores = among @ spread(duals) @ gram
         return (scores[rows, leaders][:, None] - scores) * live
 
-    duals = _ascended(product, wanted, live, level)
+    duals = _ascended(product, wanted, live, level, deadline)
     if duals is None:
         return None
     matrix = tokens.T @ spread(duals).T @ tokens[positions] / unit**2
@@ -117,7 +121,7 @@ def _dual(pattern: Pattern) -> Float[np.ndarray, "d d"] | None:
     return matrix / smallest if smallest > 0.999 else None
 
 
-def _ascended(product: Product, wanted: np.ndarray, live: np.ndarray, level: np.ndarray) -> np.ndarray | None:
+def _ascended(product: Product, wanted: np.ndarray, live: np.ndarray, level: np.ndarray, deadline: float) -> np.ndarray | None:
     """Maximise wanted . u - u . product(u) / 2 over u that are not negative, except where `level`; None if it does not end."""
     trial = np.random.default_rng(0).random(wanted.shape) * live
     for _ in range(30):
@@ -136,6 +140,8 @@ def _ascended(product: Product, wanted: np.ndarray, live: np.ndarray, level: np.
         else:
             ahead = moved + (pace - 1) / faster * (moved - duals)
         duals, pace = moved, faster
+        if time.monotonic() > deadline:
+            return None
         if turn % _SETTLE == 0:
             found = _settled(product, duals, wanted, live, level)
             if found is not None:

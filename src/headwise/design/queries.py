@@ -137,11 +137,15 @@ def _designed(
     }
     chosen = [designs[tuple(part)] for part in parts]
     failed = next((design for design in chosen if design.queries is None), None)
+    whole = sorted({row for part in parts for row in part})
+    if failed is not None and len(designs) > 1:
+        # What one head can do, all of them can; else the set might be split in another way.
+        together = face_design(task, keys, whole, leak, values=values, seconds=seconds)
+        if together.queries is None:
+            return Design(task, "undecided", f"this split fails and others were not tried: {failed.reason}")
+        parts, chosen, failed = [whole] * len(parts), [together] * len(parts), None
     if len(chosen) == 1 or failed is not None:
-        # One key that cannot be copied alone stands for itself; a set that fails might be split in another way.
-        if failed is None or failed.verdict != "impossible" or len(designs) == 1 or len(parts[0]) == 1:
-            return failed or chosen[0]
-        return Design(task, "undecided", f"this split fails and others were not tried: {failed.reason}")
+        return failed or chosen[0]
     bounds = [design.error_bound for design in chosen if design.error_bound is not None]
     return Design(
         task,

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.design.certificates import Certificate
+from headwise.design.separate import length
 from headwise.shown import Shown, Summary, number
 
 
@@ -79,7 +80,7 @@ class Design(Shown):
             ["margin per unit length", f"{number(self.margin)} to {number(self.best_margin)}"]
             if self.margin is not None and self.best_margin is not None
             else None,
-            ["query length", " ".join(number(np.linalg.norm(query)) for query in self.queries[:8])]
+            ["query length", " ".join(number(length(query)) for query in self.queries[:8])]
             if self.queries is not None
             else None,
             ["leak", number(self.leak)] if self.leak is not None else None,

@@ -43,7 +43,7 @@ class Steadier(Certificate):
 
 
 def robust(
-    random_keys: RandomKeys,
+    random_keys: RandomKeys | Given,
     values: Float[Array, "k v"] | Given,
     target: Float[Array, " v"] | Given,
     *,

@@ -5,6 +5,7 @@ margins bounded from below against every rounding error, or in exact arithmetic.
 that lies in the span, in exact fractions. What neither settles in the time given is undecided.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,7 +44,8 @@ def length(vector: Float[np.ndarray, " d"]) -> float:
 
 def distances(rows: Float[np.ndarray, "n d"], point: Float[np.ndarray, " d"]) -> Float[np.ndarray, " n"]:
     """Return the distance of every row from a point, likewise."""
-    away = rows - point
+    with np.errstate(over="ignore"):
+        away = rows - point
     largest = float(np.abs(away).max(initial=0.0))
     return largest * np.linalg.norm(away / largest, axis=1) if 0 < largest < np.inf else np.full(len(rows), largest)
 
@@ -124,13 +126,14 @@ def separate(question: Question, *, seconds: float = 20.0) -> Separation | Mixtu
     if duplicate is not None:
         return duplicate
     flat = _without(rows, span) if len(span) else rows
-    found = nearest(flat)
+    deadline = time.monotonic() + seconds
+    found = nearest(flat, deadline=deadline)
     if found is not None:
         answer = _proved(question, flat, found)
         if answer is not None:
             return answer
     start = [0] if found is None else [int(i) for i in found.support[reduced(flat[found.support], found.weights)]]
-    settled = exact.decide(question.exact_rows(range(count)), question.exact_span(), start, seconds)
+    settled = exact.decide(question.exact_rows(range(count)), question.exact_span(), start, deadline - time.monotonic())
     if isinstance(settled, exact.Mixed):
         return Mixture(settled.rows, settled.weights, settled.span_weights)
     if isinstance(settled, exact.Separated):

@@ -16,14 +16,15 @@ from headwise.arrays import Array, Given
 from headwise.core.attend import attend
 from headwise.design.certificates import Certificate, Reached, Spread
 from headwise.design.door import check_between, check_keys, check_seconds, check_vector
-from headwise.design.exact import matched
+from headwise.design.exact import matched, spanned
 from headwise.design.face import contest
 from headwise.design.result import Design
 from headwise.design.separate import Mixture, Separation, power_of_two, scaled, separate
 from headwise.errors import OptionError
 from headwise.shown import at_least
 
-_SUM = 1e-9
+# Weights that were computed in float32 are accepted.
+_SUM = 1e-6
 _FINEST = 1e-12
 
 
@@ -150,8 +151,14 @@ def smallest_face(
     Keys that occur in a mixture that equals a combination of the set lie on every face that the set lies on; they join
     until a direction separates the set from the rest. None if that was not settled in time.
     """
-    inside, deadline = sorted(inside), time.monotonic() + seconds
+    inside, deadline, rank = sorted(inside), time.monotonic() + seconds, None
     while len(inside) < len(keys):
+        if len(inside) > 1:  # a set that spans all that the keys span lies on no face but the whole hull
+            rank = spanned(keys, list(range(len(keys)))) if rank is None else rank
+            if spanned(keys, inside) == rank:
+                return list(range(len(keys))), None
+        if time.monotonic() > deadline:
+            return None
         asked = contest(keys, inside)
         answer = separate(asked.question, seconds=deadline - time.monotonic())
         if isinstance(answer, Separation):
@@ -160,6 +167,11 @@ def smallest_face(
             return None
         inside = sorted({*inside, *(int(asked.outside[i]) for i in answer.rows)})
     return inside, None
+
+
+def moments_query(keys: Float[np.ndarray, "k d"], wanted: Float[np.ndarray, " k"]) -> Float[np.ndarray, " d"]:
+    """Return the query whose mean key comes closest to that of the weights, if it is finite; the face is not looked for."""
+    return _newton(keys, wanted)[0]
 
 
 def _newton(
@@ -224,7 +236,8 @@ def _judged(keys: np.ndarray, wanted: np.ndarray, spot: Spot, query: Float[np.nd
         "residual": spot.residual,
         "face_keys": float(len(spot.face)),
     }
-    where = "" if spot.direction is None else f", in the limit of long queries, on a face of {len(spot.face)} keys"
+    face = f"a face of {len(spot.face)} keys" if len(spot.face) > 1 else "one key"
+    where = "" if spot.direction is None else f", in the limit of long queries, on {face}"
     queries = None if query is None else query[None]
     if query is not None:
         out = attend(query, keys, np.zeros((len(keys), 1)))

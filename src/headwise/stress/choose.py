@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwise.errors import OptionError
-from headwise.stress.assemble import Found, Integrals
+from headwise.stress.assemble import Found, Integrals, Tick
 from headwise.stress.delta import delta
 from headwise.stress.hybrid import hybrid
 from headwise.stress.quadrature import Accuracy
-from headwise.stress.sampling import Block, Tick, montecarlo
+from headwise.stress.sampling import Block, montecarlo
 from headwise.stress.scores import Scores
 
 METHODS = ("laplace", "pairs", "hybrid", "montecarlo", "delta")
@@ -27,9 +27,7 @@ class Answer:
     reason: str
 
 
-def solved(
-    scores: Scores, method: str, tolerance: float, seed: int, tick: Tick | None, block: Block = None
-) -> Answer:
+def solved(scores: Scores, method: str, tolerance: float, seed: int, tick: Tick | None, block: Block = None) -> Answer:
     """Find the law by the method named, or by the one that fits."""
     chosen, reason = (method, "asked for") if method != "auto" else _fitting(scores, tolerance)
     stopped = False
@@ -52,7 +50,9 @@ def _said(found: Found, reason: str, tolerance: float, *, stopped: bool) -> str:
     if error <= tolerance:
         return said
     times = (error / tolerance) ** 2
-    return f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}; {times:.0f} times the samples would reach it"
+    return (
+        f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}; {times:.0f} times the samples would reach it"
+    )
 
 
 def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:

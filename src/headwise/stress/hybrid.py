@@ -1,8 +1,8 @@
 """Sobol points for the keys that carry the randomness, closed formulas for the bulk given them, and a bias certificate.
 
 Given the scores of the wide keys, the bulk's sums are nearly Gaussian with known moments, so the conditional mean of a head's
-context is known to second order and its conditional covariance to first. How far that is from the truth is measured: whole draws
-of all keys are compared with what the formulas say of the same wide scores.
+context is known to second order and its conditional covariance to first. How far that is from the truth is measured: whole
+draws of all keys are compared with what the formulas say of the same wide scores.
 """
 
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import OptionError
-from headwise.stress.assemble import Found
+from headwise.stress.assemble import Found, Tick
 from headwise.stress.laplace import Split
-from headwise.stress.sampling import STUDENT, Tick, contexts_given, roots
+from headwise.stress.sampling import STUDENT, contexts_given, roots
 from headwise.stress.scores import Scores, cumulants
 
 _SCRAMBLES = 16
@@ -31,7 +31,7 @@ class Given:
     """What the formulas say, given wide scores: coefficients of the mean, and of each head's leading context."""
 
     rows: Float[np.ndarray, "n r"]
-    leading: Float[np.ndarray, "n h w+1"]
+    leading: Float[np.ndarray, "n h e"]
     pull: Float[np.ndarray, "n h"]
 
 
@@ -72,9 +72,7 @@ class Conditional:
         pull = fade / total
         lift = 1 + np.diag(self.second) * pull**2
         shares = np.swapaxes(x / total[:, None, :], 1, 2)
-        rows = np.concatenate(
-            [(shares * lift[:, :, None]).sum(axis=1), pull * lift, -(pull**2)], axis=1
-        )
+        rows = np.concatenate([(shares * lift[:, :, None]).sum(axis=1), pull * lift, -(pull**2)], axis=1)
         return Given(rows / heads, np.concatenate([shares, pull[:, :, None]], axis=2), pull)
 
     def leading(self, given: Given) -> Float[np.ndarray, "n h v"]:
@@ -115,22 +113,20 @@ def hybrid(scores: Scores, tolerance: float, seed: int, tick: Tick | None) -> tu
     if len(formulas.order) > _MOST_DIMENSIONS:
         raise OptionError(
             "law",
-            f"method \"hybrid\" takes at most {_MOST_DIMENSIONS} scores that are not negligible, but there are "
+            f'method "hybrid" takes at most {_MOST_DIMENSIONS} scores that are not negligible, but there are '
             f"{len(formulas.order)}",
             'Use "montecarlo".',
         )
-    found = None
+    found = _scrambled(formulas, 7, seed, tick)
     try:
         for power in range(8, _MOST_POINTS + 1):
             found = _scrambled(formulas, power, seed, tick)
             norm = max(float(np.linalg.norm(found.covariance)), 1e-300)
             if found.covariance_error <= 0.7 * tolerance * norm:
                 break
-        return _certified(formulas, found, seed), False
     except KeyboardInterrupt:
-        if found is None:
-            raise
         return _certified(formulas, found, seed), True
+    return _certified(formulas, found, seed), False
 
 
 def _scrambled(formulas: Conditional, power: int, seed: int, tick: Tick | None) -> Found:

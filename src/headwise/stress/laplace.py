@@ -86,7 +86,7 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
     mean, deviation = scores.mean[split.wide, head] - scores.shift[head], scores.deviation[split.wide, head]
     keys = tilted(u, mean, deviation, accuracy)
     seen = keys.means.sum(axis=1) + t * np.exp(mean[is_narrow(deviation)]).sum()
-    found = []
+    found: list[Moments] = []
     for stride, order in ((1, 3), (2, 3), (1, 2)):
         if order == 2 and split.bulk is None:
             found.append(found[0])

@@ -1,7 +1,7 @@
 """What two heads that look at the same random keys have in common: two-dimensional integrals, no sampling.
 
-E[c_h c_g^T] = int int P [R_h R_g^T + sum_i kappa_i v_i v_i^T] du dw with joint transforms of each key's two scores. The noise of
-a key is integrated on a grid for one head's score and, given it, on a grid for the other's; sums over grids are matrix
+E[c_h c_g^T] = int int P [R_h R_g^T + sum_i kappa_i v_i v_i^T] du dw with joint transforms of each key's two scores. The noise
+of a key is integrated on a grid for one head's score and, given it, on a grid for the other's; sums over grids are matrix
 products.
 """
 
@@ -37,7 +37,10 @@ class _Side:
 
     def at(self, noise: Float[np.ndarray, " z"]) -> tuple[Float[np.ndarray, "u z"], Float[np.ndarray, "u z"]]:
         """Return exp(-x), and that times x (or times x e^-y - 1, for a narrow key), at given noise."""
-        x = np.exp(np.minimum(self.u + self.mean, 350.0))[:, None] * np.exp(noise)
+        if float(noise.max()) < 300:
+            x = np.exp(np.minimum(self.u + self.mean, 350.0))[:, None] * np.exp(noise)
+        else:
+            x = np.exp(np.minimum((self.u + self.mean)[:, None] + noise, 700.0))
         mass = np.exp(-x)
         if self.deviation < WIDE:
             return mass, mass * np.expm1(noise)
@@ -91,8 +94,8 @@ def two_heads(
     """Integrate a pair of heads: as well as possible, with every other node, and without third cumulants."""
     nodes = [np.arange(low, high + accuracy.step, accuracy.step) for low, high in spans]
     wide = split.wide
-    mean = scores.mean[np.ix_(wide, pair)] - scores.shift[list(pair)]
-    deviation = scores.deviation[np.ix_(wide, pair)]
+    mean = scores.mean[wide][:, list(pair)] - scores.shift[list(pair)]
+    deviation = scores.deviation[wide][:, list(pair)]
     shared = split.covariances[:, pair[0], pair[1]]
     sums = [_Sums(), _Sums(), _Sums()]
     size = max(2, _SPACE // (max(len(wide), 1) * len(nodes[1])) // 2 * 2)
@@ -170,7 +173,13 @@ class _Sums:
         self.mass, self.nodes = 0.0, 0
 
     def add(
-        self, joints: list[Joint], seen: list[np.ndarray], t: tuple[np.ndarray, ...], bulk: _Bulk | None, cell: float, stride: int
+        self,
+        joints: list[Joint],
+        seen: list[np.ndarray],
+        t: tuple[np.ndarray, ...],
+        bulk: _Bulk | None,
+        cell: float,
+        stride: int,
     ) -> None:
         """Add the nodes of some rows of u."""
         part = slice(None, None, stride), slice(None, None, stride)

@@ -1,7 +1,7 @@
 """Questions about the whole output that moments do not answer: distribution functions, quantiles, balls.
 
-For one head the widest key is integrated exactly: given all other scores, p.c <= x is a threshold on its score. The rest is sampled,
-with independent scramblings of Sobol points where there are few enough scores, and the error comes from their spread.
+For one head the widest key is integrated exactly: given all other scores, p.c <= x is a threshold on its score. The rest is
+sampled, with independent scramblings of Sobol points where there are few enough scores, and the error comes from their spread.
 """
 
 import numpy as np

@@ -110,6 +110,4 @@ def _moments(scores: Scores, sums: np.ndarray, second: np.ndarray, draws: int) -
         return STUDENT * float(np.sqrt((spread**2).sum() / (BATCHES * (BATCHES - 1))))
 
     traces = np.einsum("bvv->b", each)
-    return Found(
-        scores.centre + total[0], covariance, error(left), error(each), error(traces), 1.0, draws * BATCHES
-    )
+    return Found(scores.centre + total[0], covariance, error(left), error(each), error(traces), 1.0, draws * BATCHES)

@@ -28,10 +28,10 @@ class Bulk:
     `fourth` those of x_h alone, without values.
     """
 
-    plain: Float[np.ndarray, "h v+1"]
-    extra: Float[np.ndarray, "h v+1"]
-    second: Float[np.ndarray, "h h v+1"]
-    third: Float[np.ndarray, "h h v+1"]
+    plain: Float[np.ndarray, "h w"]
+    extra: Float[np.ndarray, "h w"]
+    second: Float[np.ndarray, "h h w"]
+    third: Float[np.ndarray, "h h w"]
     fourth: Float[np.ndarray, " h"]
 
     @property
@@ -63,7 +63,8 @@ class Scores:
             if self._law is not None:
                 self._law[rows] = covariance
         np.maximum(self.variance, 0.0, out=self.variance)
-        self.shift = self.mean.max(axis=0)
+        # What the highest score is hardly ever below: from there, nothing that always counts is tiny or huge.
+        self.shift = (self.mean - 9 * np.sqrt(self.variance)).max(axis=0)
         self.centre = self._mean_contexts().mean(axis=0)
 
     @cached_property
@@ -74,7 +75,7 @@ class Scores:
     @cached_property
     def shares(self) -> Float[np.ndarray, "k h"]:
         """The weights at the mean scores."""
-        found = np.exp(self.mean - self.shift)
+        found = np.exp(self.mean - self.mean.max(axis=0))
         return found / found.sum(axis=0)
 
     def _mean_contexts(self) -> Float[np.ndarray, "h v"]:
@@ -140,7 +141,7 @@ class Scores:
         second, fourth = w - 1, _fourth(w)
         order = np.argsort(4 * log_mean + np.log(fourth + 1e-300))
         size = np.exp(np.minimum(log_mean[order], 150.0))
-        always = np.exp(self.mean[order, head] - self.shift[head] - 4 * self.deviation[order, head])
+        always = np.exp(np.minimum(self.mean[order, head] - self.shift[head] - 4 * self.deviation[order, head], 150.0))
         with np.errstate(over="ignore", invalid="ignore"):
             sums = [np.cumsum(size**power * cumulant[order]) for power, cumulant in ((2, second), (4, fourth))]
             # What the sum is never much below: the bulk's mean, and the others at four standard deviations.

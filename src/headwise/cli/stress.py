@@ -1,0 +1,90 @@
+"""`headwise stress`: the law of the output on files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwise.cli.frame import PLACE, check_no_input, json_option, print_json, print_shown, progress_bar
+from headwise.errors import OptionError
+
+if TYPE_CHECKING:
+    from headwise.core.random_keys import RandomKeys
+    from headwise.shown import Shown
+
+
+@click.command()
+@click.option("--queries", required=True, metavar=PLACE, help="One query (d), or one per head (h, d).")
+@click.option("--means", required=True, metavar=PLACE, help="Means of the keys (k, d).")
+@click.option("--values", required=True, metavar=PLACE, help="Values (k, v).")
+@click.option("--isotropic", type=float, default=0.0, show_default=True, help="Variance of every coordinate of every key.")
+@click.option("--diagonal", metavar=PLACE, help="Variances of the coordinates, (d) or (k, d).")
+@click.option("--along-mean", multiple=True, metavar="ROW=TAU", help="Variance of one key's length, relative to its mean.")
+@click.option("--target", metavar=PLACE, help="The output wanted (v): also tells the mean squared error.")
+@click.option("--remedies", "with_remedies", is_flag=True, help="Compare what would help; needs --target.")
+@click.option("--curve", "curve_file", metavar="FILE.svg", help="Draw the error against the scale; needs --target.")
+@click.option("--method", default="auto", show_default=True, help="auto, laplace, pairs, hybrid, montecarlo or delta.")
+@click.option("--tolerance", type=float, default=1e-3, show_default=True, help="Relative error of the covariance.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For what is sampled.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.npy", help="Write the covariance to a file.")
+@json_option
+def stress(queries: str, means: str, values: str, **options: Any) -> None:  # noqa: ANN401  click passes the options
+    """Ask whether attention holds when keys are noisy: mean and covariance of the output.
+
+    \b
+    Example:
+      headwise stress --queries q.npy --means k.npy --values v.npy --isotropic 1e-3 --along-mean 0=0.5
+    """
+    from headwise.files import read_array, write_array  # noqa: PLC0415
+    from headwise.stress import curve, law, remedies  # noqa: PLC0415
+
+    if (options["with_remedies"] or options["curve_file"]) and options["target"] is None:
+        raise OptionError("", "--remedies and --curve need --target, but it is missing")
+    read: dict[str, Any] = {"queries": read_array(queries), "random_keys": _keys(means, options), "values": read_array(values)}
+    target = None if options["target"] is None else read_array(options["target"]).reshape(-1)
+    shared: dict[str, Any] = {"tolerance": options["tolerance"], "seed": options["seed"]}
+    with progress_bar() as tick:
+        shared["progress"] = tick
+        found = law(**read, method=options["method"], **shared)
+        helped = remedies(**read, target=target, **shared) if options["with_remedies"] else None
+        drawn = curve(**read, target=target, **shared) if options["curve_file"] else None
+    if options["out"] is not None:
+        check_no_input(options["out"], [queries, means, values])
+        write_array(options["out"], found.covariance)
+    if drawn is not None:
+        from headwise.study.noise_figures import error_curve  # noqa: PLC0415  loads matplotlib
+
+        error_curve(drawn, Path(options["curve_file"]))
+    _print([part for part in (found, helped, drawn) if part is not None], found, target, as_json=options["as_json"])
+
+
+def _keys(means: str, options: dict[str, Any]) -> "RandomKeys":
+    """Read the law of the keys."""
+    from headwise.core.random_keys import RandomKeys  # noqa: PLC0415
+    from headwise.files import read_array  # noqa: PLC0415
+
+    lengths: dict[int, float] = {}
+    for given in options["along_mean"]:
+        row, equals, tau = given.partition("=")
+        try:
+            lengths[int(row)] = float(tau)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise OptionError("", f"--along-mean must be ROW=TAU, but got {given!r}", "Write for example 0=0.5.")
+    diagonal = None if options["diagonal"] is None else read_array(options["diagonal"])
+    if diagonal is not None and 1 in diagonal.shape:
+        diagonal = diagonal.reshape(-1)
+    return RandomKeys(read_array(means), isotropic=options["isotropic"], diagonal=diagonal, along_mean=lengths or None)
+
+
+def _print(parts: "list[Shown]", found: Any, target: Any, *, as_json: bool) -> None:  # noqa: ANN401  a Law, an array
+    error = None if target is None else found.mean_squared_error(target)
+    if as_json:
+        data = found.to_dict() | ({} if error is None else {"mean_squared_error": error.to_dict()})
+        print_json(data | {part.to_dict()["kind"]: part.to_dict() for part in parts[1:]})
+        return
+    for part in parts:
+        print_shown(part)
+    if error is not None:
+        click.echo(f"mean squared error from the target: {error}")

@@ -1,0 +1,152 @@
+"""Variance and mean squared error against the scale of the queries, every point an exact evaluation with its error."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from headwise import arrays
+from headwise.arrays import Array, Given
+from headwise.core.random_keys import RandomKeys
+from headwise.errors import OptionError
+from headwise.shown import Shown, Summary, number
+from headwise.stress.law import law
+
+
+@dataclass(frozen=True)
+class Series:
+    """One set of queries: variances and mean squared errors at each scale, their errors, and the best scale found."""
+
+    variances: Float[np.ndarray, " s"]
+    variance_errors: Float[np.ndarray, " s"]
+    errors: Float[np.ndarray, " s"]
+    error_errors: Float[np.ndarray, " s"]
+    best_scale: float
+    best_error: float
+
+
+@dataclass(frozen=True, repr=False)
+class Curve(Shown):
+    """Curves over the same scales, by name."""
+
+    scales: Float[np.ndarray, " s"]
+    series: Mapping[str, Series]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all curves as plain data."""
+        return {
+            "kind": "curve",
+            "scales": self.scales.tolist(),
+            "series": {
+                name: {
+                    "variance": one.variances.tolist(),
+                    "variance_error": one.variance_errors.tolist(),
+                    "mean_squared_error": one.errors.tolist(),
+                    "mean_squared_error_error": one.error_errors.tolist(),
+                    "best_scale": one.best_scale,
+                    "best_mean_squared_error": one.best_error,
+                }
+                for name, one in self.series.items()
+            },
+        }
+
+    def summary(self) -> Summary:
+        """Describe each curve by its best scale and both ends."""
+        rows = [
+            [name, number(one.best_scale), number(one.best_error), number(one.errors[0]), number(one.errors[-1])]
+            for name, one in self.series.items()
+        ]
+        ends = [f"error at {number(scale)}" for scale in (self.scales[0], self.scales[-1])]
+        return Summary("Error against scale", ["queries", "best scale", "error there", *ends], rows)
+
+    def __repr__(self) -> str:
+        """Return one line; `print` shows the table."""
+        return f"<Curve: {len(self.scales)} scales, {', '.join(self.series)}>"
+
+
+def curve(
+    queries: Mapping[str, Float[Array, "*h d"]] | Float[Array, "*h d"] | Given,
+    random_keys: RandomKeys | Given,
+    values: Float[Array, "k v"] | Given,
+    target: Float[Array, " v"] | Given,
+    *,
+    scales: Sequence[float] | Given = None,
+    tolerance: float = 1e-3,
+    seed: int = 0,
+    progress: Callable[[int, int, str], object] | None = None,
+) -> Curve:
+    """Find how the variance and the mean squared error depend on the scale of the queries.
+
+    Parameters
+    ----------
+    queries
+        One set of queries, or several by name, for example one head and two.
+    scales
+        Factors on the queries; 41 between 1/10 and 10 unless given.
+
+    Examples
+    --------
+    >>> import headwise as hw
+    >>> e = np.eye(10)
+    >>> noisy = hw.RandomKeys(e, along_mean={0: 0.5})
+    >>> found = curve({"one head": e[0] + e[1], "two heads": e[:2]}, noisy, e, (e[0] + e[1]) / 2, scales=[1, 2, 5, 10, 20])
+    >>> round(found.series["one head"].best_scale, 2), found.series["two heads"].errors.round(3)
+    (2.14, array([0.288, 0.164, 0.045, 0.031, 0.026]))
+    """
+    named = dict(queries) if isinstance(queries, Mapping) else {"queries": queries}
+    factors = np.geomspace(0.1, 10, 41) if scales is None else arrays.float64("curve", "scales", scales)
+    if factors.ndim != 1 or not len(factors) or not (factors > 0).all():
+        raise OptionError("curve", "scales must be positive numbers, at least one, but they are not")
+    goal = arrays.float64("curve", "target", target)
+    found = {}
+    for number_done, (name, given) in enumerate(named.items()):
+        heads = np.atleast_2d(arrays.float64("curve", "queries", given))
+        points = []
+        for place, factor in enumerate(factors):
+            one = law(factor * heads, random_keys, values, tolerance=tolerance, seed=seed)
+            points.append((one.variance, one.variance_error, *_pair(one.mean_squared_error(goal))))
+            if progress is not None:
+                progress(number_done * len(factors) + place + 1, len(named) * len(factors), name)
+        table = np.array(points)
+        window = (float(factors.min()), float(factors.max())) if len(factors) > 1 else (factors[0] / 10, factors[0] * 10)
+        scale, error = best_scale(heads, random_keys, values, goal, window=window, tolerance=tolerance, seed=seed)
+        found[name] = Series(table[:, 0], table[:, 1], table[:, 2], table[:, 3], scale, error)
+    return Curve(factors, found)
+
+
+def best_scale(
+    queries: Float[np.ndarray, "h d"],
+    random_keys: RandomKeys | Given,
+    values: Float[Array, "k v"] | Given,
+    target: Float[np.ndarray, " v"],
+    *,
+    window: tuple[float, float] = (0.01, 10.0),
+    tolerance: float = 1e-3,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Return the factor on the queries with the least mean squared error in a window, and that error.
+
+    A grid finds the valley, Brent's method its bottom; what is integrated is integrated well enough for that.
+    """
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415  slow to load
+
+    sampled = law(queries, random_keys, values, tolerance=tolerance, seed=seed).method in ("hybrid", "montecarlo")
+
+    def error(log_scale: float) -> float:
+        wanted = tolerance if sampled else min(tolerance, 1e-8)
+        found = law(np.exp(log_scale) * queries, random_keys, values, tolerance=wanted, seed=seed)
+        return float(found.mean_squared_error(target))
+
+    grid = np.linspace(np.log(window[0]), np.log(window[1]), 25)
+    errors = [error(float(point)) for point in grid]
+    place = int(np.argmin(errors))
+    if place in (0, len(grid) - 1):
+        return float(np.exp(grid[place])), errors[place]
+    found = minimize_scalar(error, bracket=tuple(grid[place - 1 : place + 2]), method="brent", options={"xtol": 1e-4})
+    return float(np.exp(found.x)), float(found.fun)
+
+
+def _pair(estimate: Any) -> tuple[float, float]:  # noqa: ANN401  an Estimate
+    return estimate.value, estimate.error

@@ -1,0 +1,185 @@
+"""What would help: the same noise met by another scale, more heads or normalised keys, ranked by the error that is left."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from headwise import arrays
+from headwise.arrays import Array, Given
+from headwise.core.random_keys import RandomKeys
+from headwise.core.rows import check_rows
+from headwise.shown import Shown, Summary, number
+from headwise.stress.curve import best_scale
+from headwise.stress.estimate import Estimate
+from headwise.stress.law import Law, law
+from headwise.stress.sampling import BATCHES, STUDENT
+
+_HEADS = (1, 2, 4, 8)
+_SPACE = 1 << 23
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One thing to try: its queries, the mean squared error that is left, and the law behind it (None if it was sampled)."""
+
+    name: str
+    queries: Float[np.ndarray, "h d"]
+    mean_squared_error: Estimate
+    variance: Estimate
+    law: Law | None
+
+
+@dataclass(frozen=True, repr=False)
+class Remedies(Shown):
+    """All remedies, the best first."""
+
+    ranked: Sequence[Remedy]
+    target: Float[np.ndarray, " v"]
+    keys: Sequence[int]
+
+    def __getitem__(self, name: str) -> Remedy:
+        """Return one remedy by its name."""
+        return next(remedy for remedy in self.ranked if remedy.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as plain data."""
+        return {
+            "kind": "remedies",
+            "keys": list(self.keys),
+            "remedies": [
+                {
+                    "name": remedy.name,
+                    "queries": remedy.queries.tolist(),
+                    "mean_squared_error": remedy.mean_squared_error.to_dict(),
+                    "variance": remedy.variance.to_dict(),
+                    "method": "sampled keys" if remedy.law is None else remedy.law.method,
+                }
+                for remedy in self.ranked
+            ],
+        }
+
+    def summary(self) -> Summary:
+        """Describe each remedy by one row."""
+        rows = [
+            [
+                remedy.name,
+                number(remedy.mean_squared_error.value),
+                number(remedy.mean_squared_error.error),
+                number(remedy.variance.value),
+                "sampled keys" if remedy.law is None else remedy.law.method,
+            ]
+            for remedy in self.ranked
+        ]
+        keys = ", ".join(map(str, self.keys[:8])) + (" ..." if len(self.keys) > 8 else "")
+        return Summary(
+            "What would help", ["remedy", "mean squared error", "error", "variance", "by"], rows, [f"heads share keys {keys}"]
+        )
+
+    def __repr__(self) -> str:
+        """Return one line; `print` shows the table."""
+        return f"<Remedies: {self.ranked[0].name} is best of {len(self.ranked)}>"
+
+
+def remedies(
+    queries: Float[Array, "*h d"] | Given,
+    random_keys: RandomKeys | Given,
+    values: Float[Array, "k v"] | Given,
+    target: Float[Array, " v"] | Given,
+    *,
+    keys: Sequence[int] | Given = None,
+    tolerance: float = 1e-3,
+    seed: int = 0,
+    progress: Callable[[int, int, str], object] | None = None,
+) -> Remedies:
+    """Compare, on the same noise, how far from a target the output is: as it is, and with each remedy.
+
+    The remedies are the best single scale, the division by sqrt(d), keys normalised to the length of their means (QK-norm),
+    and 1, 2, 4 or 8 heads that share the keys to be read. A head's query is the one that scores its keys at the level of the
+    queries given and all other means at zero, by least squares.
+
+    Parameters
+    ----------
+    target
+        ``(v,)``, the output wanted.
+    keys
+        The keys to be read; those with at least half of the largest weight at the mean keys, if not given.
+
+    Examples
+    --------
+    >>> import headwise as hw
+    >>> e = np.eye(10)
+    >>> noisy = hw.RandomKeys(e, isotropic=1e-6, along_mean={0: 0.5})
+    >>> found = remedies(10 * (e[0] + e[1]), noisy, e, (e[0] + e[1]) / 2)
+    >>> found.ranked[0].name, round(float(found["as is"].mean_squared_error), 3)
+    ('2 heads', 0.391)
+    """
+    base = law(queries, random_keys, values, tolerance=tolerance, seed=seed)
+    heads, found = base.scores.queries, arrays.float64("remedies", "values", values)
+    goal = arrays.float64("remedies", "target", target)
+    asked = base.mean_squared_error(goal)
+    weights = base.scores.shares.mean(axis=1)
+    chosen = (
+        np.flatnonzero(weights >= 0.5 * weights.max())
+        if keys is None
+        else check_rows("remedies", keys, random_keys.count, "keys")
+    )
+    level = float((base.scores.shares * base.scores.mean).sum(axis=0).mean())
+    jobs: list[tuple[str, Callable[[], np.ndarray]]] = [
+        ("best scale", lambda: best_scale(heads, random_keys, found, goal, tolerance=tolerance)[0] * heads),
+        ("1/sqrt(d)", lambda: heads / np.sqrt(random_keys.width)),
+        *((f"{count} head{'s' * (count > 1)}", _split(random_keys, chosen, count, level)) for count in _HEADS),
+    ]
+    tried = [Remedy("as is", heads, asked, Estimate(base.variance, base.variance_error), base)]
+    for done, (name, make) in enumerate(jobs):
+        if progress is not None:
+            progress(done, len(jobs) + 1, name)
+        other = make()
+        result = law(other, random_keys, found, tolerance=tolerance, seed=seed)
+        spread = Estimate(result.variance, result.variance_error)
+        tried.append(Remedy(name, other, result.mean_squared_error(goal), spread, result))
+    tried.append(_normalised(heads, random_keys, found, goal, seed))
+    # What differs by less than the errors keeps its order: the simpler remedy first.
+    ranked = sorted(tried, key=lambda remedy: float(f"{remedy.mean_squared_error.value:.2e}"))
+    return Remedies(ranked, goal, chosen.tolist())
+
+
+def _split(random_keys: RandomKeys, keys: np.ndarray, heads: int, level: float) -> Callable[[], np.ndarray]:
+    """Return what makes one query per head: each head reads an equal part of the keys; with more heads than keys, one each."""
+
+    def made() -> np.ndarray:
+        parts = np.array_split(keys, heads) if heads <= len(keys) else [keys[[h % len(keys)]] for h in range(heads)]
+        wanted = np.zeros((random_keys.count, heads))
+        for head, part in enumerate(parts):
+            wanted[part, head] = level
+        return np.linalg.lstsq(np.asarray(random_keys.means, dtype=np.float64), wanted)[0].T
+
+    return made
+
+
+def _normalised(
+    heads: Float[np.ndarray, "h d"], random_keys: RandomKeys, values: np.ndarray, target: np.ndarray, seed: int
+) -> Remedy:
+    """Sample whole keys, give each the length of its mean, and measure what is left of the error."""
+    size = max(2, _SPACE // (random_keys.count * random_keys.width) // 4)
+    size = min(size, 512)
+    means = np.asarray(random_keys.means, dtype=np.float64)
+    wanted = np.linalg.norm(means, axis=1)
+    errors, variances = [], []
+    for batch in range(BATCHES):
+        drawn = random_keys.sample(size, seed=np.random.default_rng([seed, 11, batch]))
+        lengths = np.linalg.norm(drawn, axis=2)
+        drawn *= (wanted / np.where(lengths > 0, lengths, 1.0))[:, :, None]
+        scores = drawn @ heads.T
+        scores -= scores.max(axis=1, keepdims=True)
+        weights = np.exp(scores)
+        read = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=2) @ values
+        errors.append(float(((read - target) ** 2).sum(axis=1).mean()))
+        variances.append(float(read.var(axis=0, ddof=1).sum()))
+
+    def estimate(parts: list[float]) -> Estimate:
+        return Estimate(float(np.mean(parts)), STUDENT * float(np.std(parts, ddof=1)) / np.sqrt(BATCHES))
+
+    return Remedy("normalised keys", heads, estimate(errors), estimate(variances), None)

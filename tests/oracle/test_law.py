@@ -1,0 +1,136 @@
+"""Every method against every other, and against whole keys sampled by hand; flip probabilities against mpmath."""
+
+import mpmath
+import numpy as np
+import pytest
+from noisy_settings import brute_force, setting
+
+import headwise as hw
+from headwise.stress import law
+
+
+def norm(matrix):
+    return float(np.linalg.norm(matrix))
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_integrals_against_whole_keys(block):
+    """200 settings: the integrals agree with themselves at far higher accuracy, and with sampled keys."""
+    for seed in range(20 * block, 20 * block + 20):
+        queries, keys, values = setting(seed, most_keys=200 if seed % 20 == 0 else 40, most_heads=6 if seed % 20 == 1 else 3)
+        truth = law(queries, keys, values, method="pairs", tolerance=1e-6)
+        assert truth.met
+        assert abs(truth.weights_sum - 1) < 1e-5
+        rough = law(queries, keys, values, tolerance=1e-2)
+        assert norm(rough.covariance - truth.covariance) <= rough.covariance_error + truth.covariance_error
+        assert norm(rough.mean - truth.mean) <= rough.mean_error + truth.mean_error
+        assert abs(rough.variance - truth.variance) <= rough.variance_error + truth.variance_error
+        drawn = brute_force(queries, keys, values, 4000, seed)
+        away = drawn - drawn.mean(axis=0)
+        squares = (away**2).sum(axis=1)
+        spread = np.sqrt(max((squares**2).mean() - norm(truth.covariance) ** 2, 0) / len(drawn))
+        assert norm(away.T @ away / len(drawn) - truth.covariance) < 6 * spread + 1e-3 * norm(truth.covariance)
+        assert norm(drawn.mean(axis=0) - truth.mean) < 5 * np.sqrt(truth.variance / len(drawn)) + 1e-12
+
+
+@pytest.mark.parametrize("method", ["hybrid", "montecarlo"])
+def test_stated_errors_of_samples_cover(method):
+    """95% is stated; of 60 settings no more than 8 may miss (that happens in 1 of 100 runs if 95% are covered)."""
+    missed = 0
+    for seed in range(300, 360):
+        queries, keys, values = setting(seed, most_keys=30)
+        truth = law(queries, keys, values, method="pairs", tolerance=1e-5)
+        found = law(queries, keys, values, method=method, tolerance=3e-2, seed=seed)
+        missed += norm(found.covariance - truth.covariance) > found.covariance_error + truth.covariance_error
+    assert missed <= 8
+
+
+def test_hybrid_with_a_bulk(rng):
+    """Enough keys that most are summed by formulas; the certificate covers what they miss."""
+    means = rng.normal(size=(400, 16))
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    keys = hw.RandomKeys(means, isotropic=0.01, along_mean={0: 0.5, 1: 0.5})
+    queries, values = 6 * means[:2], rng.normal(size=(400, 5))
+    truth = law(queries, keys, values, method="pairs", tolerance=1e-5)
+    found = law(queries, keys, values, method="hybrid", tolerance=1e-2)
+    assert norm(found.covariance - truth.covariance) <= found.covariance_error + truth.covariance_error
+    assert found.error < 0.1
+
+
+def test_equal_queries_are_one_head():
+    """Perfectly correlated heads: the average of equal contexts is the context."""
+    queries, keys, values = setting(12)
+    one = law(queries[0], keys, values, tolerance=1e-7)
+    same = law(np.repeat(queries[:1], 3, axis=0), keys, values, tolerance=1e-7)
+    np.testing.assert_allclose(same.covariance, one.covariance, atol=1e-6 * norm(one.covariance))
+
+
+def test_per_head_laws_add_up():
+    queries, keys, values = setting(1)
+    assert len(queries) > 1
+    whole = law(queries, keys, values, tolerance=1e-6, per_head=True)
+    np.testing.assert_allclose(
+        whole.cross.sum(axis=(0, 1)) / len(queries) ** 2, whole.covariance, atol=1e-5 * norm(whole.covariance)
+    )
+    np.testing.assert_allclose(np.mean([head.mean for head in whole.heads], axis=0), whole.mean, atol=1e-6)
+    for h, head in enumerate(whole.heads):
+        alone = law(queries[h], keys, values, tolerance=1e-6)
+        np.testing.assert_allclose(head.covariance, alone.covariance, atol=1e-5 * norm(alone.covariance))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_projections_against_sampling(seed):
+    queries, keys, values = setting(seed + 40, most_keys=12)
+    found = law(queries, keys, values)
+    direction = np.random.default_rng(seed).normal(size=values.shape[1])
+    drawn = brute_force(queries, keys, values, 20_000, seed)
+    along = drawn @ direction
+    for p in (0.1, 0.5, 0.9):
+        quantile = found.quantile(direction, p)
+        assert (along <= quantile.value).mean() == pytest.approx(p, abs=0.02)
+        assert float(found.cdf(direction, quantile.value)) == pytest.approx(p, abs=0.02)
+    target, radius = values.mean(axis=0), float(np.median(np.linalg.norm(drawn - values.mean(axis=0), axis=1)))
+    near = found.probability_within(target, radius)
+    assert near.value == pytest.approx(0.5, abs=0.02 + near.error)
+    error = found.mean_squared_error(target)
+    assert error.value == pytest.approx(((drawn - target) ** 2).sum(axis=1).mean(), rel=0.1)
+    sampled = found.sample(20_000, seed=seed)
+    np.testing.assert_allclose(sampled.mean(axis=0), found.mean, atol=5 * np.sqrt(found.variance / 20_000) + 1e-12)
+
+
+@pytest.mark.parametrize(("gap", "digits"), [(3.4, 3), (7.6, 12), (22.35, 100)])
+def test_flips_against_mpmath(gap, digits):
+    """Probabilities near 1e-3, 1e-12 and 1e-100: four random keys, one of them behind by a gap."""
+    means, spreads = [-gap, 0.0, -0.3, -1.0], [1.0, 0.7, 0.9, 0.2]
+    # One query of width 4 on keys along the axes, each with a noise of its own.
+    keys = hw.RandomKeys(np.diag(means), diagonal=np.diag(np.square(spreads)))
+    found = law(np.ones(4), keys, np.eye(4)).flip_probability(0)
+    with mpmath.workdps(40):
+
+        def density(z):
+            others = [mpmath.ncdf((means[0] + spreads[0] * z - m) / s) for m, s in zip(means[1:], spreads[1:], strict=True)]
+            return mpmath.npdf(z) * mpmath.fprod(others)
+
+        centre = mpmath.findroot(lambda z: mpmath.diff(lambda y: mpmath.log(density(y)), z), gap * 0.6)
+        points = [centre + mpmath.mpf(step) / 4 for step in range(-32, 33)]
+        truth = mpmath.quad(density, points)
+        assert abs(found.log - mpmath.log(truth)) < 1e-9
+        assert round(-float(mpmath.log10(truth))) == digits
+    pair = law(np.ones(4), keys, np.eye(4)).flip_probability(0, against=1)
+    assert abs(pair.log - mpmath.log(mpmath.ncdf(-gap / mpmath.sqrt(1 + mpmath.mpf("0.49"))))) < 1e-9
+
+
+def test_flips_of_all_keys_sum_to_one(rng):
+    keys = hw.RandomKeys(rng.normal(size=(7, 4)), isotropic=0.1, along_mean={2: 0.5})
+    found = law(5 * rng.normal(size=4), keys, np.eye(7))
+    assert sum(float(found.flip_probability(key)) for key in range(7)) == pytest.approx(1, abs=1e-10)
+
+
+def test_flips_with_certain_keys():
+    """A certain rival is a wall, and a certain key meets the others' distribution functions."""
+    keys = hw.RandomKeys([[1.0], [0.0], [0.5]], along_mean={0: 0.25})
+    found = law([2.0], keys, np.eye(3))
+    truth = float(mpmath.ncdf((2 - 1) / 1.0))
+    assert float(found.flip_probability(0)) == pytest.approx(truth, abs=1e-12)
+    assert float(found.flip_probability(2)) == pytest.approx(1 - truth, abs=1e-12)
+    assert float(found.flip_probability(1)) == 0.0

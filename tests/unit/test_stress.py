@@ -1,0 +1,183 @@
+"""The law of the output: what it carries, what it refuses, and that nothing depends on chance that should not."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from noisy_settings import setting
+
+import headwise as hw
+from headwise.cli import main
+from headwise.files import read_array
+from headwise.stress import Estimate, curve, law, remedies
+
+E = np.eye(6)
+KEYS = hw.RandomKeys(E, isotropic=1e-3, along_mean={0: 0.5})
+
+
+def test_values_wider_than_there_are_keys(rng):
+    """The law is the same in any coordinates, and the covariance need not be formed."""
+    queries, keys, values = setting(8)
+    turn = np.linalg.qr(rng.normal(size=(300, 300)))[0][: values.shape[1]]
+    small, wide = law(queries, keys, values, tolerance=1e-6), law(queries, keys, values @ turn, tolerance=1e-6)
+    assert wide.turn is not None
+    size = np.linalg.norm(small.covariance)
+    np.testing.assert_allclose(wide.covariance, turn.T @ small.covariance @ turn, atol=1e-5 * size)
+    np.testing.assert_allclose(wide.mean, small.mean @ turn, atol=1e-6)
+    np.testing.assert_allclose(wide.covariance_in(turn), small.covariance, atol=1e-5 * size)
+    vector = rng.normal(size=300)
+    np.testing.assert_allclose(wide.apply(vector), wide.covariance @ vector, atol=1e-12)
+    assert float(wide.mean_squared_error(turn[0])) == pytest.approx(
+        float(small.mean_squared_error(np.eye(len(turn))[0])), rel=1e-4
+    )
+    assert wide.sample(5).shape == (5, 300)
+    far = turn[0] * 0 + np.linalg.qr(np.vstack([turn, rng.normal(size=(1, 300))]).T)[0][:, -1]
+    assert float(wide.probability_within(5 * far, 1.0)) == 0.0
+
+
+@pytest.mark.parametrize("method", ["hybrid", "montecarlo"])
+def test_the_same_seed_gives_the_same_law(method):
+    one, same, other = (law(3 * E[:2], KEYS, E, method=method, tolerance=0.05, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.covariance, same.covariance)
+    assert (one.covariance != other.covariance).any()
+
+
+def test_interrupted_sampling_keeps_what_it_has():
+    def stop(done, total, stage):
+        assert 0 < done <= total
+        assert stage
+        if done < total:
+            raise KeyboardInterrupt
+
+    found = law(3 * E[:2], KEYS, E, method="montecarlo", tolerance=1e-3, progress=stop)
+    assert found.reason.startswith("interrupted; asked for; the error is ")
+    assert not found.met
+    truth = law(3 * E[:2], KEYS, E, tolerance=1e-6)
+    assert np.linalg.norm(found.covariance - truth.covariance) <= 2 * found.covariance_error
+
+
+def test_auto_names_its_method(monkeypatch):
+    assert law(E[0], hw.RandomKeys(E, isotropic=1e-9), E).method == "delta"
+    assert (law(5 * E[0], KEYS, E).method, law(5 * E[:2], KEYS, E).reason) == ("laplace", "the heads are independent")
+    assert law(5 * (E[:2] + E[2]), KEYS, E).reason == "the heads share noise"
+    monkeypatch.setattr(sys.modules["headwise.stress.choose"], "_PATIENCE", 0.0)
+    found = law(5 * E[:2], KEYS, E, tolerance=0.1)
+    assert found.method == "montecarlo"
+    assert "integrals would take" in found.reason
+
+
+def test_certain_keys_give_a_certain_output():
+    found = law(3 * E[0], hw.RandomKeys(E), E)
+    assert found.variance == 0
+    assert found.met
+    np.testing.assert_allclose(found.mean, hw.attend(3 * E[0], E, E).contexts)
+    alone = law([2.0], hw.RandomKeys([[1.0]], isotropic=1.0), [[3.0, 4.0]])
+    np.testing.assert_allclose(alone.mean, [3.0, 4.0])
+    assert alone.variance < 1e-12
+
+
+@pytest.mark.parametrize("scale", [100.0, 1000.0])
+def test_huge_scores_with_shared_noise(scale):
+    """Two heads that are not at right angles, score deviations of hundreds: sampled keys agree."""
+    queries = scale * np.array([E[0] + 0.3 * E[1], E[1] + 0.2 * E[2]])
+    found = law(queries, KEYS, E, tolerance=0.05)
+    assert found.met
+    keys = KEYS.sample(20_000, seed=1)
+    scores = keys @ queries.T
+    top = scores == scores.max(axis=1, keepdims=True)
+    drawn = top.mean(axis=2) @ E
+    assert found.variance == pytest.approx(drawn.var(axis=0).sum(), rel=0.05 + 5 / scale)
+
+
+def test_keys_from_a_mapped_file(tmp_path):
+    queries, keys, values = setting(5)
+    np.save(tmp_path / "means.npy", keys.means)
+    mapped = hw.RandomKeys(np.load(tmp_path / "means.npy", mmap_mode="r"), isotropic=0.01)
+    same = hw.RandomKeys(keys.means, isotropic=0.01)
+    np.testing.assert_array_equal(law(queries, mapped, values).covariance, law(queries, same, values).covariance)
+
+
+def test_many_keys_are_streamed(monkeypatch):
+    """The same law when nothing is kept between passes."""
+    queries, keys, values = setting(30, most_keys=200)
+    kept = law(queries, keys, values, tolerance=1e-4)
+    monkeypatch.setattr(sys.modules["headwise.stress.scores"], "_KEPT", 0)
+    np.testing.assert_allclose(law(queries, keys, values, tolerance=1e-4).covariance, kept.covariance, rtol=1e-9, atol=1e-15)
+
+
+def test_they_print_and_turn_into_data():
+    found = law(5 * E[:2], KEYS, E, per_head=True)
+    assert str(found).splitlines()[0] == "Law of the output: 2 averaged heads, 6 keys"
+    assert repr(found).startswith("<Law: variance 0.0")
+    data = json.loads(found.to_json())
+    assert data["variance"] == pytest.approx(np.trace(data["covariance"]))
+    assert str(Estimate(0.0, 0.0, -500.0)) == "exp(-500)"
+    helped = remedies(5 * (E[0] + E[1]), KEYS, E, (E[0] + E[1]) / 2)
+    assert json.loads(helped.to_json())["keys"] == [0, 1]
+    assert len(helped.ranked) == 8
+    values = [remedy.mean_squared_error.value for remedy in helped.ranked]
+    assert values == sorted(values) or np.allclose(values, sorted(values), rtol=1e-2)
+    drawn = curve(E[0] + E[1], KEYS, E, (E[0] + E[1]) / 2, scales=[1.0, 2.0, 4.0])
+    assert len(json.loads(drawn.to_json())["series"]["queries"]["variance"]) == 3
+    assert "best scale" in str(drawn)
+
+
+def test_robust_queries_do_better_than_plain_ones():
+    """One head can hold after all: a query at right angles to the key whose length varies pushes the others down."""
+    target = (E[0] + E[1]) / 2
+    found = hw.design.robust(KEYS, E, target)
+    assert found.verify()
+    assert found.reason.startswith("a local optimum")
+    assert found.numbers["mean_squared_error"] < 0.2 * found.numbers["plain_error"]
+    exact = law(found.queries, KEYS, E, tolerance=1e-6).mean_squared_error(target)
+    assert abs(exact.value - found.numbers["mean_squared_error"]) <= found.numbers["error_of_that"] + exact.error
+    assert abs(found.query[0]) < 0.2 * np.abs(found.query).max()
+    assert hw.design.robust(KEYS, E, target, heads=2).queries.shape == (2, 6)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("q.npy", 5 * (E[0] + E[1]))
+    np.save("k.npy", E)
+    np.savetxt("t.csv", [(E[0] + E[1]) / 2], delimiter=",")
+    return lambda *words: CliRunner().invoke(
+        main, ["stress", "--queries", "q.npy", "--means", "k.npy", "--values", "k.npy", *words]
+    )
+
+
+def test_on_the_command_line(run):
+    noise = "--isotropic", "1e-3", "--along-mean", "0=0.5"
+    result = run(*noise, "--target", "t.csv", "--out", "c.npy", "--json")
+    data = json.loads(result.stdout)
+    truth = law(5 * (E[0] + E[1]), KEYS, E)
+    assert data["variance"] == pytest.approx(truth.variance)
+    assert data["mean_squared_error"]["value"] == pytest.approx(float(truth.mean_squared_error((E[0] + E[1]) / 2)))
+    np.testing.assert_allclose(read_array("c.npy"), truth.covariance)
+    result = run(*noise, "--target", "t.csv", "--remedies", "--curve", "curve.svg")
+    assert "What would help" in result.stdout
+    assert "Error against scale" in result.stdout
+    assert "mean squared error from the target: " in result.stdout
+    assert "<svg" in Path("curve.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--remedies"], "error: --remedies and --curve need --target, but it is missing."),
+        (["--along-mean", "0:0.5"], "error: --along-mean must be ROW=TAU, but got '0:0.5'."),
+        (["--along-mean", "9=0.5"], "error: RandomKeys(): along_mean row must be a key's row, 0 to 5, but got 9."),
+        (["--isotropic", "-1"], "error: RandomKeys(): isotropic holds variances, at least 0, but the smallest is -1.0."),
+        (
+            ["--method", "exact"],
+            'error: law(): method must be "auto", "laplace", "pairs", "hybrid", "montecarlo" or "delta", but got "exact".',
+        ),
+    ],
+)
+def test_mistakes_on_the_command_line(run, words, sentence):
+    result = run(*words)
+    assert result.stderr.splitlines()[0] == sentence
+    assert result.exit_code == 2
