@@ -1,11 +1,10 @@
 """`copyable` for all keys at once against one float32 product of the keys with themselves, and the memory it takes."""
 
 import time
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure import row
+from benchmarks.measure import forget_peak, peak, row
 from headwise.design.copyable import Copyable, copyable
 from headwise.design.witnesses import one_blas_thread, over_blocks
 
@@ -35,16 +34,6 @@ def timed(keys: np.ndarray) -> tuple[float, Copyable]:
     start = time.perf_counter()
     found = copyable(keys, distance="bound", workers=THREADS)
     return time.perf_counter() - start, found
-
-
-def peak() -> float:
-    """Most gigabytes that this process held since `forget_peak`."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e6
-
-
-def forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def case(count: int, width: int, goal: float, memory: float | None = None) -> None:

@@ -4,6 +4,7 @@ import statistics
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 
 def in_turns(ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int) -> tuple[float, float]:
@@ -26,6 +27,17 @@ def peak_bytes(work: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def peak() -> float:
+    """Most gigabytes that this process held since `forget_peak`."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e6
+
+
+def forget_peak() -> None:
+    """Start counting for `peak` again."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def row(name: str, ours: float, theirs: float, goal: float, unit: str = "s") -> None:

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from headwise.study.figures import averaging, hull
+from headwise.study.noise_figures import cloud
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,7 +35,7 @@ def refreshed(block: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    for draw in (averaging, hull):
+    for draw in (averaging, cloud, hull):
         draw(ROOT / "docs" / "pictures")
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         page.write_text(re.sub(r"^```console\n(.*?)^```$", refreshed, page.read_text(), flags=re.MULTILINE | re.DOTALL))

@@ -12,6 +12,7 @@ import pytest
 import headwise as hw
 from headwise.cli import main
 from headwise.study.figures import averaging, hull
+from headwise.study.noise_figures import cloud
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -51,7 +52,7 @@ def test_commands_in_documents(page, tmp_path):
         assert result.stdout.strip() == wanted.strip(), line
 
 
-@pytest.mark.parametrize("name", [name for name in hw.__all__ if name not in ("__version__", "design", "study")])
+@pytest.mark.parametrize("name", [name for name in hw.__all__ if name not in ("__version__", "design", "stress", "study")])
 def test_every_public_name_has_a_page(name):
     assert re.search(rf"auto(function|class|exception):: headwise\.{name}$", TEXT, flags=re.MULTILINE)
 
@@ -67,12 +68,12 @@ def test_every_command_has_its_help_on_a_page(name):
     assert f"$ headwise {name} --help\n" in TEXT
 
 
-@pytest.mark.parametrize("name", hw.design.__all__)
-def test_every_name_of_design_has_a_page(name):
-    assert re.search(rf"auto(function|class):: headwise\.design\.{name}$", TEXT, flags=re.MULTILINE)
+@pytest.mark.parametrize("name", [f"{verb}.{name}" for verb in ("design", "stress") for name in getattr(hw, verb).__all__])
+def test_every_name_of_a_verb_has_a_page(name):
+    assert re.search(rf"auto(function|class):: headwise\.{re.escape(name)}$", TEXT, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("draw", [averaging, hull])
+@pytest.mark.parametrize("draw", [averaging, cloud, hull])
 def test_pictures_are_those_the_code_draws(draw, tmp_path):
     path = draw(tmp_path)
     assert path.read_bytes() == (ROOT / "docs" / "pictures" / path.name).read_bytes()

@@ -72,10 +72,10 @@ def solve(pattern: Pattern, *, seconds: float) -> Float[np.ndarray, "d d"] | Mix
     matrix = None if explicit else _dual(pattern, deadline)
     if matrix is not None:
         return matrix
-    if time.monotonic() > deadline:
-        return Undecided(f"no margin was found within {seconds:g} s")
-    if count * width**2 > _EXPLICIT:
-        return Undecided(f"no margin was found, and the exact question has {count} rows of length {width**2}")
+    late = time.monotonic() > deadline
+    if late or count * width**2 > _EXPLICIT:
+        why = f" within {seconds:g} s" if late else f", and the exact question has {count} rows of length {width**2}"
+        return Undecided(f"no margin was found{why}")
     answer = separate(question(pattern), seconds=deadline - time.monotonic())
     if not isinstance(answer, Separation):
         return answer

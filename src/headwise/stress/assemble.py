@@ -42,7 +42,8 @@ class Integrals:
     @classmethod
     def of(cls, scores: Scores, error: float, tick: Tick | None = None) -> "Integrals":
         """Integrate every head and every pair of heads that have noise in common."""
-        split = Split.of(scores, error)
+        # The error of the rules is some forty times `error`; the bulk may have as much.
+        split = Split.of(scores, 40 * error)
         accuracy = Accuracy(error, len(split.wide))
         heads = [one_head(scores, head, split, accuracy) for head in range(scores.heads)]
         coupled = [pair for pair in combinations(range(scores.heads), 2) if scores.coupled[pair]]
@@ -92,7 +93,7 @@ class Integrals:
                 factors[grade, 0, h, g] += twice * moments.bulk[0]
                 factors[grade, 1, h, g] += twice * moments.bulk[1]
                 factors[grade, 1, g, h] += twice * moments.bulk[2]
-        totals += np.einsum("iw,wv,wx->ivx", weights, wide, wide, optimize=True)
+        totals += (wide.T * weights[:, None, :]) @ wide
         if block is None:
             totals = (totals + np.swapaxes(totals, 1, 2)) / 2
         gram, away = self._keys(factors)

@@ -86,12 +86,13 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
     mean, deviation = scores.mean[split.wide, head] - scores.shift[head], scores.deviation[split.wide, head]
     keys = tilted(u, mean, deviation, accuracy)
     seen = keys.means.sum(axis=1) + t * np.exp(mean[is_narrow(deviation)]).sum()
+    base = base_vectors(scores, head, split)
     found: list[Moments] = []
     for stride, order in ((1, 3), (2, 3), (1, 2)):
         if order == 2 and split.bulk is None:
             found.append(found[0])
             continue
-        log_mass, rows, basis, drop = keys.log_mass, [keys.means, t[:, None]], [base_vectors(scores, head, split)], seen
+        log_mass, rows, basis, drop = keys.log_mass, [keys.means, t[:, None]], [base], seen
         if split.bulk is not None:
             own = split.bulk.second[head, head], split.bulk.third[head, head] * (order > 2)
             k1 = float(split.bulk.plain[head, -1] + split.bulk.extra[head, -1])

@@ -36,8 +36,6 @@ class Law(Shown):
         Nodes, points or draws.
     weights_sum
         A check: what the expected weights sum to.
-    met
-        Whether the covariance has the tolerance that was asked for; the reason says by how much it missed.
     heads, cross
         With ``per_head=True``: the law of each head, and the ``(h, h, v, v)`` covariances between them.
     """

@@ -17,6 +17,8 @@ from headwise.core.random_keys import RandomKeys
 # Laws of the scores with fewer numbers than this are kept, larger ones are computed again when needed.
 _KEPT = 1 << 24
 _BLOCK = 1 << 15
+# Up to so many keys are all looked at one by one.
+_FEW = 32
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Bulk:
     def neglected(self) -> float:
         """Guess how much smaller the effect of fourth cumulants is than that of third ones."""
         first, third = (self.plain + self.extra)[:, -1], np.einsum("hh->h", self.third[:, :, -1])
-        return float(np.max(0.5 * self.fourth / np.maximum(third * first, 1e-300), initial=0.0))
+        return float(np.max(0.2 * self.fourth / np.maximum(third * first, 1e-300), initial=0.0))
 
 
 class Scores:
@@ -125,8 +127,10 @@ class Scores:
 
     def wide(self, error: float) -> Int[np.ndarray, " w"]:
         """Return the keys to look at one by one, so that cumulants of fourth order of the others count less than `error`."""
-        # Fourth cumulants change the covariance by a fiftieth of their size or less.
-        room = min(50 * error * self.spread, 1.0)
+        if self.count <= _FEW:
+            return np.arange(self.count)
+        # Fourth cumulants change the covariance by far less than their size.
+        room = min(150 * error * self.spread, 1.0)
         digits = max(-np.log(error), 1.0)
         chosen = np.zeros(self.count, dtype=bool)
         for head in range(self.heads):
