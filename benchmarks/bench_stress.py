@@ -4,6 +4,7 @@ The peer's time is its measured rate times the draws it needs, from the spread o
 """
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from benchmarks.noise_cases import CASES, Case, whole_keys
 from headwise import RandomKeys
 from headwise.design.witnesses import one_blas_thread
 from headwise.stress import law
-from headwise.stress.sampling import contexts
+from headwise.stress.sampling import Sampler, contexts
 from headwise.stress.scores import Scores
 
 FACTORS = {"A1": 1e3, "A2": 1e4, "B": 3e5, "C": 1e6}
@@ -51,14 +52,26 @@ def peer(case: Case) -> float:
 
 
 def sampler(case: Case) -> None:
-    """Print how many scores are drawn per second."""
+    """Print how many scores are drawn per second: compiled, the same numbers by NumPy, and by NumPy's own generator."""
     scores = Scores(case.queries, case.keys, case.values)
+    drawn = Sampler(scores)
+    each = scores.count * scores.heads
+    fused, plain = (_rate(lambda first, c=c: drawn.weights((0, 0), first, 4, compiled=c), each) for c in (True, False))
+    usual = _rate(lambda first: contexts(scores, 4, np.random.default_rng(first)), each)
+    reads = _rate(lambda first: drawn.contexts((0, 0), first, 4), each)
+    row("fused sampler, case C, time per score against 0.6 G scores/s", 1 / fused, 1 / 0.6, 1.0, unit="ns")
+    row("fused sampler, case C, against the same by NumPy", 1 / fused, 1 / plain, 1.0, unit="ns")
+    print(f"  with contexts {reads:.3f}, in NumPy with its own generator {usual:.3f} G scores per second", flush=True)
+
+
+def _rate(work: Callable[[int], object], each: int) -> float:
+    """Return G scores per second for calls that make four draws."""
+    work(0)
     start, done = time.perf_counter(), 0
-    while time.perf_counter() - start < 3:
-        contexts(scores, 4, np.random.default_rng(done))
+    while time.perf_counter() - start < 2:
+        work(done)
         done += 4
-    rate = done * scores.count * scores.heads / (time.perf_counter() - start)
-    print(f"  score-space sampler, NumPy: {rate / 1e6:.1f} million scores per second", flush=True)
+    return done * each / (time.perf_counter() - start) / 1e9
 
 
 def million() -> None:

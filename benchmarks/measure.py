@@ -44,7 +44,6 @@ def row(name: str, ours: float, theirs: float, goal: float, unit: str = "s") -> 
     """Print one line: ours, the peer's, their ratio and the goal for it."""
     ratio = ours / theirs
     verdict = "met" if ratio <= goal else "MISSED"
-    print(
-        f"{name:<58} {ours:>9.3f} {unit:<2} {theirs:>9.3f} {unit:<2} ratio {ratio:>6.3f}  goal <= {goal:g}  {verdict}",
-        flush=True,
-    )
+    shown, wanted = (f"{x:.3f}" if x >= 0.01 else f"1/{1 / x:.0f}" for x in (ratio, goal))
+    times = " ".join(f"{number:>10.4g} {unit:<2}" for number in (ours, theirs))
+    print(f"{name:<66} {times} ratio {shown:>9}  goal <= {wanted}  {verdict}", flush=True)

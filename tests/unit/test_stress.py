@@ -13,6 +13,9 @@ import headwise as hw
 from headwise.cli import main
 from headwise.files import read_array
 from headwise.stress import Estimate, curve, law, remedies
+from headwise.stress.random_bits import normals
+from headwise.stress.sampling import Sampler
+from headwise.stress.scores import Scores
 
 E = np.eye(6)
 KEYS = hw.RandomKeys(E, isotropic=1e-3, along_mean={0: 0.5})
@@ -63,7 +66,7 @@ def test_auto_names_its_method(monkeypatch):
     assert law(E[0], hw.RandomKeys(E, isotropic=1e-9), E).method == "delta"
     assert (law(5 * E[0], KEYS, E).method, law(5 * E[:2], KEYS, E).reason) == ("laplace", "the heads are independent")
     assert law(5 * (E[:2] + E[2]), KEYS, E).reason == "the heads share noise"
-    monkeypatch.setattr(sys.modules["headwise.stress.choose"], "_PATIENCE", 0.0)
+    monkeypatch.setattr(sys.modules["headwise.stress.choose"], "_PATIENCE", -1.0)
     found = law(5 * E[:2], KEYS, E, tolerance=0.1)
     assert found.method == "montecarlo"
     assert "integrals would take" in found.reason
@@ -181,3 +184,41 @@ def test_mistakes_on_the_command_line(run, words, sentence):
     result = run(*words)
     assert result.stderr.splitlines()[0] == sentence
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["one head", "shared", "own"])
+def test_compiled_and_plain_samplers_draw_the_same_numbers(rng, kind):
+    """More keys than a block; one covariance for all but a few, or one for each."""
+    means = rng.normal(size=(4100, 5))
+    noise = (
+        {"isotropic": rng.uniform(0.1, 0.3, 4100)} if kind == "own" else {"isotropic": 0.2, "along_mean": {7: 0.5, 4000: 1.0}}
+    )
+    queries = 2 * rng.normal(size=(1 if kind == "one head" else 3, 5))
+    sampler = Sampler(Scores(queries, hw.RandomKeys(means, **noise), rng.normal(size=(4100, 2))))
+    assert bool(len(sampler.own)) == (kind == "own")
+    plain, compiled = (sampler.weights((5, 6), 3, 4, compiled=compiled) for compiled in (False, True))
+    np.testing.assert_allclose(compiled, plain, rtol=2e-4, atol=1e-9)
+    np.testing.assert_allclose(compiled.sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(sampler.weights((5, 6), 5, 2, compiled=True), compiled[2:])
+
+
+def test_normals_are_normal():
+    """Moments and tail of a million; neighbours in draws, heads and keys are uncorrelated."""
+    found = normals((1, 2), np.arange(125), 2000, 4).astype(float)
+    count = found.size
+    assert abs(found.mean()) < 4 / np.sqrt(count)
+    assert abs(found.var() - 1) < 4 * np.sqrt(2 / count)
+    assert abs((found**4).mean() - 3) < 4 * np.sqrt(96 / count)
+    assert (np.abs(found) > 3).mean() == pytest.approx(0.0026998, rel=0.08)
+    for axis in range(3):
+        pairs = np.moveaxis(found, axis, 0)
+        assert abs((pairs[1:] * pairs[:-1]).mean()) < 4 / np.sqrt(pairs[1:].size)
+    assert (normals((1, 3), np.arange(2), 50, 4) != found[:2, :, :50].astype(np.float32)).all()
+
+
+def test_one_head_of_a_sampler_has_the_right_law():
+    """Scores far apart from float32's comfort: standard deviations of hundreds."""
+    keys = hw.RandomKeys(E, isotropic=0.01, along_mean={0: 0.5})
+    truth = law(300 * (E[0] + E[1]), keys, E, tolerance=1e-5)
+    found = law(300 * (E[0] + E[1]), keys, E, method="montecarlo", tolerance=0.02)
+    assert np.linalg.norm(found.covariance - truth.covariance) < 2 * found.covariance_error

@@ -17,8 +17,8 @@ from headwise.stress.sampling import STUDENT, contexts_given, roots
 from headwise.stress.scores import Scores, cumulants
 
 _SCRAMBLES = 16
-# Two-sided 95% point of Student's t with 15 degrees of freedom.
-_STUDENT = 2.1314
+# Two-sided 95% point of Student's t with 15 degrees of freedom (2.13), and some more: scrambles are not normal.
+_STUDENT = 2.5
 _MOST_POINTS = 14
 _MOST_DIMENSIONS = 21_000
 _FEW_DIMENSIONS = 256

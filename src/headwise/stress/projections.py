@@ -12,7 +12,7 @@ from headwise.stress.sampling import roots
 from headwise.stress.scores import Scores
 
 _SCRAMBLES = 16
-_STUDENT = 2.1314
+_STUDENT = 2.5
 _POWER = 12
 _SPACE = 1 << 24
 _MOST_DIMENSIONS = 4096

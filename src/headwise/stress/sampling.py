@@ -1,19 +1,25 @@
 """Contexts by sampling scores, not keys: a draw costs one normal number per key and head, whatever the width of the keys."""
 
+from importlib.util import find_spec
+
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float32, Int
 
 from headwise.stress.assemble import Found, Tick
+from headwise.stress.random_bits import normals
 from headwise.stress.scores import Scores
 
 _SPACE = 1 << 21
 BATCHES = 32
-# Two-sided 95% point of Student's t with BATCHES - 1 degrees of freedom.
-STUDENT = 2.0395
+# So many keys may have a covariance of their own beside one that all others share.
+_SPECIAL = 64
+# Two-sided 95% point of Student's t with BATCHES - 1 degrees of freedom (2.04), and some more for heavy tails.
+STUDENT = 2.2
 # How many scores are drawn at most: a minute or two.
 _WORK = 1 << 32
 
 Block = tuple[int, int] | None
+Weights = Float32[np.ndarray, "n k"]
 
 
 def roots(covariance: Float[np.ndarray, "k h h"]) -> Float[np.ndarray, "k h h"]:
@@ -66,20 +72,76 @@ class _Running:
         self.top = higher
 
 
+class Sampler:
+    """Averaged contexts of many draws in float32, by compiled loops if numba is installed; the same numbers either way."""
+
+    def __init__(self, scores: Scores) -> None:
+        """Bring means and roots of the scores to single precision; keys that share a covariance share its root."""
+        self.scores = scores
+        heads, count = scores.heads, scores.count
+        self.mean = np.ascontiguousarray((scores.mean - scores.shift).T, dtype=np.float32)
+        self.values = scores.values(slice(None)).astype(np.float32)
+        first = scores.covariances(np.array([count - 1]))[0]
+        own = np.zeros(count, dtype=bool)
+        for rows, covariance in scores.blocks():
+            own[rows] = (np.abs(covariance - first) > 1e-12 * np.abs(first).max(initial=0.0)).any(axis=(1, 2))
+        self.shared = roots(first[None])[0].astype(np.float32)
+        self.own = np.zeros((0, heads, count), dtype=np.float32)
+        self.special = np.flatnonzero(own)
+        self.roots = np.zeros((0, heads, heads), dtype=np.float32)
+        if len(self.special) <= max(_SPECIAL, count // 100):
+            self.roots = roots(scores.covariances(self.special)).astype(np.float32)
+        else:
+            self.own = np.empty((heads, heads, count), dtype=np.float32)
+            for rows, covariance in scores.blocks():
+                self.own[:, :, rows] = np.moveaxis(roots(covariance), 0, 2)
+            self.special = self.special[:0]
+
+    def weights(self, key: tuple[int, int], first: int, draws: int, *, compiled: bool | None = None) -> Weights:
+        """Return the weights of some draws, averaged over heads."""
+        seed = key[0] & 0xFFFFFFFF, key[1] & 0xFFFFFFFF
+        if find_spec("numba") is not None if compiled is None else compiled:
+            from headwise.stress import fused  # noqa: PLC0415  compiles on first use
+
+            out = np.empty((draws, self.scores.count), dtype=np.float32)
+            words = np.uint32(seed[0]), np.uint32(seed[1])
+            fused.weights(words, first, self.mean, (self.shared, self.own, self.special, self.roots), out)
+            return out
+        noise = normals(seed, np.arange(first, first + draws), self.scores.count, self.scores.heads)
+        if len(self.own):
+            found = np.einsum("hgk,ngk->nhk", self.own, noise, optimize=True)
+        else:
+            found = self.shared @ noise
+            for place, root in zip(self.special, self.roots, strict=True):
+                found[:, :, place] = noise[:, :, place] @ root.T
+        found += self.mean
+        found -= found.max(axis=2, keepdims=True)
+        np.exp(found, out=found)
+        found /= found.sum(axis=2, keepdims=True)
+        return found.mean(axis=1)
+
+    def contexts(self, key: tuple[int, int], first: int, draws: int) -> Float[np.ndarray, "n v"]:
+        """Return averaged contexts from the centre."""
+        return (self.weights(key, first, draws) @ self.values).astype(np.float64)
+
+
 def montecarlo(scores: Scores, tolerance: float, seed: int, tick: Tick | None, block: Block = None) -> tuple[Found, bool]:
     """Sample until the covariance has the tolerance or the work is too much; True if interrupted, with the law so far."""
     width = scores.given.shape[1]
     sums, second = np.zeros((2, BATCHES, width)), np.zeros((BATCHES, width, width))
     streams = [np.random.default_rng([seed, number]) for number in range(BATCHES)]
     each = scores.count * scores.heads
-    size = int(np.clip(_SPACE // each, 8, 4096))
+    size = int(np.clip(_SPACE // each, 32, 4096))
     most = max(2 * size, _WORK // (BATCHES * each))
-    draws, found = 0, None
+    draws, found, drawn = 0, None, Sampler(scores)
     try:
         while found is None or draws < wanted:
             for batch, rng in enumerate(streams):
-                sample = contexts(scores, size, rng)
-                left, right = (sample.mean(axis=1),) * 2 if block is None else (sample[:, block[0]], sample[:, block[1]])
+                if block is None:
+                    left = right = drawn.contexts((seed, batch), draws, size)
+                else:
+                    sample = contexts(scores, size, rng)
+                    left, right = sample[:, block[0]], sample[:, block[1]]
                 sums[0, batch] += left.sum(axis=0)
                 sums[1, batch] += right.sum(axis=0)
                 second[batch] += left.T @ right

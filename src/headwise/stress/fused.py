@@ -1,0 +1,226 @@
+"""The sampler in compiled loops: random bits, normals, scores and softmax in one pass over blocks that stay in cache.
+
+The only place that imports numba, which is not needed: without it the same numbers come from NumPy, more slowly. Polynomials
+stand in for logarithm, sine and exponential because the compiler vectorises nothing else.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from headwise.stress.random_bits import BLOCK
+
+_STRICT = {"contract"}
+_LOOSE = {"contract", "reassoc", "nnan", "nsz"}
+F, I, U = np.float32, np.int32, np.uint32
+# Adding and subtracting this rounds a float32 to a whole number.
+_ROUND = F(12582912.0)
+
+
+@njit(inline="always")
+def _turned(x, turn):  # type: ignore[no-untyped-def]
+    return U(U(x << U(turn)) | U(x >> U(32 - turn)))
+
+
+@njit(inline="always")
+def _four(x, y, a, b, c, d):  # type: ignore[no-untyped-def]
+    x = U(x + y)
+    y = U(_turned(y, a) ^ x)
+    x = U(x + y)
+    y = U(_turned(y, b) ^ x)
+    x = U(x + y)
+    y = U(_turned(y, c) ^ x)
+    x = U(x + y)
+    y = U(_turned(y, d) ^ x)
+    return x, y
+
+
+@njit(fastmath=_STRICT)
+def _bits(key, first, second, a, b):  # type: ignore[no-untyped-def]
+    k0, k1 = key
+    k2 = U(k0 ^ k1 ^ U(0x1BD11BDA))
+    for i in range(len(a)):
+        x, y = U(U(first + i) + k0), U(second + k1)
+        x, y = _four(x, y, 13, 15, 26, 6)
+        x, y = U(x + k1), U(y + k2 + U(1))
+        x, y = _four(x, y, 17, 29, 16, 24)
+        x, y = U(x + k2), U(y + k0 + U(2))
+        x, y = _four(x, y, 13, 15, 26, 6)
+        x, y = U(x + k0), U(y + k1 + U(3))
+        a[i] = U(x + y)
+        b[i] = U(_turned(y, 17) ^ U(x + y))
+
+
+@njit(fastmath=_STRICT)
+def _normals(a, b, space, p, q):  # type: ignore[no-untyped-def]
+    """Box and Muller: the logarithm from exponent and mantissa, sine and cosine from the quarter and the rest."""
+    count = len(a)
+    uniform, mantissa = space[0, :count], space[1, :count]
+    whole, part = uniform.view(I), mantissa.view(I)
+    for i in range(count):
+        uniform[i] = F(a[i]) * F(2.3283064e-10) + F(1.1641532e-10)
+    for i in range(count):
+        part[i] = (whole[i] & I(0x7FFFFF)) | I(0x3F800000)
+    for i in range(count):
+        power = F((whole[i] >> I(23)) - I(127))
+        x = mantissa[i]
+        high = x > F(1.41421356)
+        x = x * F(0.5) if high else x
+        power = power + F(1) if high else power
+        x = x - F(1)
+        y = F(7.0376836292e-2)
+        y = y * x - F(1.1514610310e-1)
+        y = y * x + F(1.1676998740e-1)
+        y = y * x - F(1.2420140846e-1)
+        y = y * x + F(1.4249322787e-1)
+        y = y * x - F(1.6668057665e-1)
+        y = y * x + F(2.0000714765e-1)
+        y = y * x - F(2.4999993993e-1)
+        y = y * x + F(3.3333331174e-1)
+        square = x * x
+        log = x + (y * x * square - F(0.5) * square) + power * F(0.693147182)
+        radius = math.sqrt(max(F(-2) * log, F(0)))
+        shifted = U(b[i] + U(0x20000000))
+        quarter = I(shifted >> U(30))
+        d = F(I(shifted & U(0x3FFFFFFF)) - I(0x20000000)) * F(1.4629180792671596e-09)
+        d2 = d * d
+        sine = d + d * d2 * (F(-1.6666654611e-1) + d2 * (F(8.3321608736e-3) + d2 * F(-1.9515295891e-4)))
+        cosine = F(1) - F(0.5) * d2 + d2 * d2 * (F(4.1666646e-2) + d2 * (F(-1.3887316e-3) + d2 * F(2.4433157e-5)))
+        odd = (quarter & I(1)) != 0
+        across = cosine if odd else sine
+        along = -sine if odd else cosine
+        back = (quarter & I(2)) != 0
+        q[i] = -(radius * across) if back else radius * across
+        p[i] = -(radius * along) if back else radius * along
+
+
+@njit
+def _largest(x, space):  # type: ignore[no-untyped-def]
+    """Return the largest number, compared as whole numbers of the same order: the compiler vectorises that."""
+    bits, one = x.view(I), space[0, :1].view(I)
+    top = I(-0x80000000)
+    for i in range(len(x)):
+        key = I(bits[i] ^ I(I(bits[i] >> I(31)) & I(0x7FFFFFFF)))
+        top = key if key > top else top
+    one[0] = I(top ^ I(I(top >> I(31)) & I(0x7FFFFFFF)))
+    return space[0, 0]
+
+
+@njit(fastmath=_LOOSE)
+def _scaled_total(x, factors):  # type: ignore[no-untyped-def]
+    total = F(0)
+    for i in range(len(x)):
+        x[i] *= factors[i]
+        total += x[i]
+    return total
+
+
+@njit(fastmath=_STRICT)
+def _exponentials(x, top, space):  # type: ignore[no-untyped-def]
+    """Replace scores by exp(score - top) and return their sum: a power of two put together from bits, times a polynomial."""
+    count = len(x)
+    power = space[0, :count]
+    bits = power.view(I)
+    for i in range(count):
+        y = max(x[i] - top, F(-87.0))
+        k = (y * F(1.44269504) + _ROUND) - _ROUND
+        r = (y - k * F(0.693359375)) + k * F(2.12194440e-4)
+        v = F(1.9875691500e-4)
+        v = v * r + F(1.3981999507e-3)
+        v = v * r + F(8.3334519073e-3)
+        v = v * r + F(4.1665795894e-2)
+        v = v * r + F(1.6666665459e-1)
+        v = v * r + F(5.0000001201e-1)
+        x[i] = v * r * r + r + F(1)
+        bits[i] = (I(k) + I(127)) << I(23)
+    return _scaled_total(x, power)
+
+
+@njit(fastmath=_STRICT)
+def _own_scores(z, own, start, x):  # type: ignore[no-untyped-def]
+    """Mix normals into the scores of one head by each key's own root."""
+    for i in range(len(x)):
+        x[i] = F(0)
+    for g in range(len(own)):
+        row = own[g, start : start + len(x)]
+        for i in range(len(x)):
+            x[i] += row[i] * z[g, i]
+
+
+@njit(fastmath=_STRICT)
+def _plus(x, y, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        out[i] = x[i] + y[i]
+
+
+@njit
+def _noise(key, draw, start, size, z, words, space):  # type: ignore[no-untyped-def]
+    """Fill `z` (heads or one more, keys of a block) with normals; one head takes both numbers of a pair for two keys."""
+    a, b = words
+    if len(z) == 1:
+        half = (size + 1) // 2
+        _bits(key, U(start // 2), U(draw), a[:half], b[:half])
+        _normals(a[:half], b[:half], space, z[0, :half], space[1, :half])
+        z[0, half:size] = space[1, : size - half]
+        return
+    pairs = len(z) // 2
+    for pair in range(pairs):
+        _bits(key, U(start), U(draw * pairs + pair), a[:size], b[:size])
+        _normals(a[:size], b[:size], space, z[2 * pair, :size], z[2 * pair + 1, :size])
+
+
+@njit
+def _mix(z, mean, roots, start, x):  # type: ignore[no-untyped-def]
+    """Fill `x` (heads, keys of a block) with scores: by the root that all share, by each key's own, or for special keys."""
+    shared, own, special, theirs = roots
+    heads, size = len(x), min(BLOCK, mean.shape[1] - start)
+    if own.shape[0]:
+        for h in range(heads):
+            _own_scores(z, own[h], start, x[h, :size])
+    else:
+        np.dot(shared, z[:heads], x)
+        for place in range(len(special)):
+            i = special[place] - start
+            if 0 <= i < size:
+                for h in range(heads):
+                    score = F(0)
+                    for g in range(heads):
+                        score += theirs[place, h, g] * z[g, i]
+                    x[h, i] = score
+    for h in range(heads):
+        _plus(x[h, :size], mean[h, start : start + size], x[h, :size])
+
+
+@njit
+def weights(key, first, mean, roots, out):  # type: ignore[no-untyped-def]
+    """Fill `out` (draws, keys) with weights, averaged over heads; `roots` is (shared, own, special, roots of the special)."""
+    heads, count = mean.shape
+    blocks = (count + BLOCK - 1) // BLOCK
+    words, space = (np.empty(BLOCK, U), np.empty(BLOCK, U)), np.empty((2, BLOCK), F)
+    z = np.zeros((1 if heads == 1 else heads + heads % 2, BLOCK), F)
+    x, tops = np.empty((blocks, heads, BLOCK), F), np.empty((heads, blocks), F)
+    for draw in range(out.shape[0]):
+        total, top = np.zeros(heads), np.full(heads, -np.inf, F)
+        for block in range(blocks):
+            size = min(BLOCK, count - block * BLOCK)
+            _noise(key, first + draw, block * BLOCK, size, z, words, space)
+            _mix(z, mean, roots, block * BLOCK, x[block])
+            for h in range(heads):
+                found = x[block, h, :size]
+                higher = max(top[h], _largest(found, space))
+                total[h] *= math.exp(top[h] - higher)
+                top[h] = tops[h, block] = higher
+                total[h] += _exponentials(found, higher, space)
+        for block in range(blocks):
+            goal = out[draw, block * BLOCK : (block + 1) * BLOCK]
+            goal[:] = 0
+            for h in range(heads):
+                factor = F(math.exp(tops[h, block] - top[h]) / (total[h] * heads))
+                _add(factor, x[block, h], goal)
+
+
+@njit(fastmath=_STRICT)
+def _add(factor, row, goal):  # type: ignore[no-untyped-def]
+    for i in range(len(goal)):
+        goal[i] += factor * row[i]
