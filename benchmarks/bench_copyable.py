@@ -5,8 +5,9 @@ import time
 import numpy as np
 
 from benchmarks.measure import forget_peak, peak, row
+from headwise.core.blas import one_blas_thread
 from headwise.design.copyable import Copyable, copyable
-from headwise.design.witnesses import one_blas_thread, over_blocks
+from headwise.design.witnesses import over_blocks
 
 BLOCK = 2048
 THREADS = 2

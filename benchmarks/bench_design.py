@@ -11,9 +11,9 @@ from scipy.optimize import linprog, nnls
 
 from benchmarks.measure import in_turns, row
 from headwise import design
+from headwise.core.blas import one_blas_thread
 from headwise.design.face import contest
 from headwise.design.separate import Separation, separate
-from headwise.design.witnesses import one_blas_thread
 
 Work = Callable[[np.ndarray, int], object]
 

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.measure import forget_peak, peak, row
 from benchmarks.noise_cases import CASES, Case, whole_keys
 from headwise import RandomKeys
-from headwise.design.witnesses import one_blas_thread
+from headwise.core.blas import one_blas_thread
 from headwise.stress import law
 from headwise.stress.sampling import Sampler, contexts
 from headwise.stress.scores import Scores

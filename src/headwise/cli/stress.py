@@ -40,6 +40,12 @@ def stress(queries: str, means: str, values: str, **options: Any) -> None:  # no
 
     if (options["with_remedies"] or options["curve_file"]) and options["target"] is None:
         raise OptionError("", "--remedies and --curve need --target, but it is missing")
+    inputs = [place for place in (queries, means, values, options["target"], options["diagonal"]) if place is not None]
+    for out in (options["out"], options["curve_file"]):
+        if out is not None:
+            check_no_input(Path(out), inputs)
+    if options["curve_file"] is not None and Path(options["curve_file"]).suffix != ".svg":
+        raise OptionError("", f"--curve must end in .svg, but got {options['curve_file']!r}")
     read: dict[str, Any] = {"queries": read_array(queries), "random_keys": _keys(means, options), "values": read_array(values)}
     target = None if options["target"] is None else read_array(options["target"]).reshape(-1)
     shared: dict[str, Any] = {"tolerance": options["tolerance"], "seed": options["seed"]}
@@ -49,7 +55,6 @@ def stress(queries: str, means: str, values: str, **options: Any) -> None:  # no
         helped = remedies(**read, target=target, **shared) if options["with_remedies"] else None
         drawn = curve(**read, target=target, **shared) if options["curve_file"] else None
     if options["out"] is not None:
-        check_no_input(options["out"], [queries, means, values])
         write_array(options["out"], found.covariance)
     if drawn is not None:
         from headwise.study.noise_figures import error_curve  # noqa: PLC0415  loads matplotlib

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Int8
 
 from headwise.arrays import Array, Given
+from headwise.core.blas import one_blas_thread
 from headwise.core.rows import check_rows
 from headwise.design.certificates import Blocked, Winner
 from headwise.design.door import check_count, check_matrix, check_seconds
@@ -29,7 +30,6 @@ from headwise.design.witnesses import (
     Tick,
     centred,
     corrected_queries,
-    one_blas_thread,
     over_blocks,
     own_queries,
     seen_best,

@@ -16,7 +16,7 @@ from headwise.design.queries import average
 from headwise.design.result import Design
 from headwise.errors import OptionError, ShapeError
 from headwise.stress.curve import best_scale
-from headwise.stress.law import law
+from headwise.stress.law import check_seed, law
 
 _SPACE = 1 << 22
 _MOST_DRAWS = 2048
@@ -35,7 +35,7 @@ class Steadier(Certificate):
     def check(self) -> bool:
         """Compute the law again, ten times as accurately."""
         found = law(self.queries, self.random_keys, self.values, tolerance=1e-4, seed=1).mean_squared_error(self.target)
-        return found.value - found.error <= self.bound
+        return found.value + found.error <= self.bound
 
     def describe(self) -> str:
         """Say what is known."""
@@ -48,7 +48,7 @@ def robust(
     target: Float[Array, " v"] | Given,
     *,
     heads: int = 1,
-    seed: int = 0,
+    seed: int | Given = 0,
     progress: Callable[[int, int, str], object] | None = None,
 ) -> Design:
     """Find queries whose averaged output is closest to a target in the mean square, when keys are random.
@@ -68,13 +68,16 @@ def robust(
     """
     known, goal = _checked(random_keys, values, target)
     count = check_count("robust", "heads", heads)
+    check_seed("robust", seed)
     plain = _plain(random_keys, known, goal, count)
-    scale, plain_error = best_scale(plain, random_keys, known, goal)
+    scale, _ = best_scale(plain, random_keys, known, goal, seed=seed)
+    base = law(scale * plain, random_keys, known, seed=seed).mean_squared_error(goal)
+    plain_error = base.value
     size = int(np.clip(_SPACE // (random_keys.count * random_keys.width), 64, _MOST_DRAWS))
     sample = random_keys.sample(size, seed=np.random.default_rng([seed, 5]))
     rng = np.random.default_rng([seed, 6])
     starts = [scale * plain, *(scale * plain * (1 + 0.3 * rng.standard_normal(plain.shape)) for _ in range(2))]
-    best, best_error, error_error = scale * plain, plain_error, 0.0
+    best, best_error, error_error = scale * plain, plain_error, base.error
     for number, start in enumerate(starts):
         if progress is not None:
             progress(number, len(starts), "descents")
@@ -88,13 +91,13 @@ def robust(
         if better
         else "the plain design at its best scale, which no descent improved; a local optimum"
     )
-    bound = best_error + error_error
+    bound = best_error + 2 * error_error
     return Design(
         "robust",
         "possible",
         reason,
         best,
-        certificate=Steadier(best, random_keys, known, goal, bound * (1 + 1e-3)),
+        certificate=Steadier(best, random_keys, known, goal, bound * (1 + 1e-9)),
         numbers={
             "mean_squared_error": best_error,
             "error_of_that": error_error,

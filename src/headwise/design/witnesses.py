@@ -10,7 +10,6 @@ The bounds hold for IEEE arithmetic in any order of summation, not for the short
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,13 +29,6 @@ _CORRECTIONS = 8
 
 Tick = Callable[[int, int, str], None]
 Result = TypeVar("Result")
-
-
-def one_blas_thread() -> AbstractContextManager[object]:
-    """Keep BLAS to one thread, because small products in several Python threads wait for one another otherwise."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415  looks through all libraries that are loaded
-
-    return threadpool_limits(1, user_api="blas")
 
 
 def over_blocks(work: Callable[[int], Result], count: int, block: int, workers: int) -> Iterator[Result]:

@@ -42,8 +42,8 @@ class Integrals:
     @classmethod
     def of(cls, scores: Scores, error: float, tick: Tick | None = None) -> "Integrals":
         """Integrate every head and every pair of heads that have noise in common."""
-        # The error of the rules is some forty times `error`; the bulk may have as much.
-        split = Split.of(scores, 40 * error)
+        # The error of the rules is some forty times `error`; that of the bulk may be a little more.
+        split = Split.of(scores, 60 * error)
         accuracy = Accuracy(error, len(split.wide))
         heads = [one_head(scores, head, split, accuracy) for head in range(scores.heads)]
         coupled = [pair for pair in combinations(range(scores.heads), 2) if scores.coupled[pair]]
@@ -65,7 +65,7 @@ class Integrals:
         """How many nodes."""
         return sum(triple[0].nodes for triple in [*self.heads, *self.pairs.values()])
 
-    def means(self, grade: int = 0) -> Float[np.ndarray, "h v"]:
+    def means(self, grade: int) -> Float[np.ndarray, "h v"]:
         """Return the mean of each head's context from its context at the mean scores."""
         return np.stack([triple[grade].left.T @ triple[grade].first for triple in self.heads])
 
@@ -81,6 +81,7 @@ class Integrals:
         totals = np.zeros((3, turn.shape[1], turn.shape[1]))
         weights = np.zeros((3, len(wide)))
         factors = np.zeros((3, 2, heads, heads))
+        sizes = np.zeros(heads)
         for (h, g), triple in units.items():
             left, right = triple[0].left @ turn, triple[0].right @ turn
             twice = share * (1 + (h != g and block is None))
@@ -89,6 +90,8 @@ class Integrals:
                 summed, total = self._weighted(moments, wide, (h, g), turn)
                 part += total * np.outer(offsets[h], offsets[g]) - np.outer(summed, offsets[g]) - np.outer(offsets[h], summed)
                 totals[grade] += twice * part
+                if grade == 0 and h == g:
+                    sizes[h] = np.sqrt(np.linalg.norm(part + (wide.T * moments.keys) @ wide))
                 weights[grade] += twice * moments.keys
                 factors[grade, 0, h, g] += twice * moments.bulk[0]
                 factors[grade, 1, h, g] += twice * moments.bulk[1]
@@ -96,17 +99,22 @@ class Integrals:
         totals += (wide.T * weights[:, None, :]) @ wide
         if block is None:
             totals = (totals + np.swapaxes(totals, 1, 2)) / 2
-        gram, away = self._keys(factors)
-        covariance = turn @ totals[0] @ turn.T + gram
-        size = max(float(np.linalg.norm(covariance)), 1e-300)
-        changes = [float(np.linalg.norm(totals[grade] - totals[0])) + away[grade] for grade in (1, 2)]
-        traces = [abs(float(np.trace(totals[grade] - totals[0]))) + away[grade] for grade in (1, 2)]
+        grams = self._keys(factors)
+        best = 2 if self.split.bulk is not None else 0
+        covariance = turn @ totals[best] @ turn.T + grams[best]
+        # Heads may cancel in the total; errors are relative to what is added up.
+        added = share * sum(sizes[h] * sizes[g] * (1 + (h != g)) for h, g in units)
+        size = max(float(np.linalg.norm(covariance)), float(added), 1e-300)
+        changes = [
+            float(np.linalg.norm(totals[grade] - totals[0]) + np.linalg.norm(grams[grade] - grams[0])) for grade in (1, 2)
+        ]
+        traces = [abs(float(np.trace(totals[grade] - totals[0]) + np.trace(grams[grade] - grams[0]))) for grade in (1, 2)]
         shifts = [float(np.linalg.norm((means[grade] - means[0]).mean(axis=0))) for grade in (1, 2)]
-        trace = max(float(np.trace(covariance)), 1e-300)
+        trace = max(float(np.trace(covariance)), size)
         length = float(np.sqrt(trace))
         error = self._error(changes[0] / size, changes[1] / size) * size
         return Found(
-            self.scores.centre + (self.scores.offsets + self.means()).mean(axis=0),
+            self.scores.centre + (self.scores.offsets + self.means(best)).mean(axis=0),
             covariance,
             self._error(shifts[0] / length, shifts[1] / length) * length,
             error,
@@ -135,28 +143,24 @@ class Integrals:
             summed, total = summed + vector[:-1] @ turn, total + float(vector[-1])
         return summed, total
 
-    def _error(self, coarse: float, second: float) -> float:
-        """Turn the changes from a coarser rule and a lower order into a relative error.
+    def _error(self, coarse: float, fourth: float) -> float:
+        """Turn the changes from a coarser rule, and those that the guess of the last order made, into a relative error.
 
         A rule with half as many nodes is worse by a factor that the width of the strip gives; 10 is for what grows on its edge.
         """
         rule = coarse * min(1.0, 10 * self.accuracy.gain) + 40 * self.accuracy.error
-        bulk = self.split.bulk
-        return float(rule + (0.0 if bulk is None else second * min(1.0, bulk.neglected)) + 1e-14)
+        return float(rule + fourth + 1e-14)
 
-    def _keys(self, factors: Float[np.ndarray, "3 2 h h"]) -> tuple[np.ndarray, list[float]]:
-        """Return the sum of weights times v v^T over the bulk, and how far the other two sets of weights are from it."""
+    def _keys(self, factors: Float[np.ndarray, "3 2 h h"]) -> Float[np.ndarray, "3 v v"]:
+        """Return the sum of weights times v v^T over the bulk, for each set of weights."""
         width = self.scores.given.shape[1]
-        gram, away = np.zeros((width, width)), [0.0, 0.0, 0.0]
+        grams = np.zeros((3, width, width))
         if self.split.bulk is not None:
             flat = factors.reshape(3, -1).T
             for rows, covariance in self.scores.bulk_blocks(self.split.wide):
                 x = self.scores.bulk_means(rows)[2]
                 features = np.concatenate([part.reshape(len(x), -1) for part in cumulants(x, covariance)], axis=1)
-                found = features @ flat
                 values = self.scores.values(rows)
-                gram += (values * found[:, :1]).T @ values
-                lengths = np.einsum("ij,ij->i", values, values)
-                for grade in (1, 2):
-                    away[grade] += float(np.abs(found[:, grade] - found[:, 0]) @ lengths)
-        return gram, away
+                for grade, weights in enumerate((features @ flat).T):
+                    grams[grade] += (values * weights[:, None]).T @ values
+        return grams

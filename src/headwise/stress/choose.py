@@ -1,9 +1,12 @@
 """Which method answers, how accurate its parts must be, and what is said of it."""
 
+import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
+from headwise.core.blas import one_blas_thread
 from headwise.errors import OptionError
 from headwise.stress.assemble import Found, Integrals, Tick
 from headwise.stress.delta import delta
@@ -16,6 +19,8 @@ METHODS = ("laplace", "pairs", "hybrid", "montecarlo", "delta")
 # Seconds of integration beyond which sampling is tried instead.
 _PATIENCE = 60.0
 _FINEST = 1e-15
+# With so few scores nothing takes long.
+_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -29,36 +34,41 @@ class Answer:
 
 def solved(scores: Scores, method: str, tolerance: float, seed: int, tick: Tick | None, block: Block = None) -> Answer:
     """Find the law by the method named, or by the one that fits."""
+    if scores.certain:
+        return Answer(delta(scores, block), "delta", "the output is certain")
     chosen, reason = (method, "asked for") if method != "auto" else _fitting(scores, tolerance)
     stopped = False
     if chosen == "delta":
         found = delta(scores, block)
     elif chosen in ("laplace", "pairs"):
         _check_independent(scores, chosen)
-        found = _integrated(scores, tolerance, block, tick)
+        with nullcontext() if scores.count * scores.heads <= _FEW else one_blas_thread():
+            found = _integrated(scores, tolerance, block, tick)
     elif chosen == "hybrid" and block is None:
         found, stopped = hybrid(scores, tolerance, seed, tick)
     else:
         found, stopped = montecarlo(scores, tolerance, seed, tick, block)
-    return Answer(found, chosen, _said(found, reason, tolerance, stopped=stopped))
+    return Answer(found, chosen, _said(found, chosen, reason, tolerance, stopped=stopped))
 
 
-def _said(found: Found, reason: str, tolerance: float, *, stopped: bool) -> str:
+def _said(found: Found, method: str, reason: str, tolerance: float, *, stopped: bool) -> str:
     size = float(np.linalg.norm(found.covariance))
     error = found.covariance_error / size if size > 0 else 0.0
     said = f"interrupted; {reason}" if stopped else reason
     if error <= tolerance:
         return said
-    times = (error / tolerance) ** 2
-    return (
-        f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}; {times:.0f} times the samples would reach it"
-    )
+    said = f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}"
+    if method in ("hybrid", "montecarlo"):
+        return f"{said}; {(error / tolerance) ** 2:.3g} times the samples would reach it"
+    return f"{said}; " + ('"pairs" does better' if method == "delta" else "that is all that float64 allows, or a minute")
 
 
 def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
     """Choose by the size of the noise, by what heads share, and by the work."""
-    if 5 * float(scores.variance.max()) + 1e-14 <= tolerance:
-        return "delta", "the noise is tiny"
+    if 5 * float(scores.variance.max()) <= tolerance:
+        tried = delta(scores)
+        if tried.covariance_error <= tolerance * float(np.linalg.norm(tried.covariance)):
+            return "delta", "the noise is tiny"
     lone = not np.triu(scores.coupled, 1).any()
     seconds = _seconds(scores, tolerance)
     if seconds > _PATIENCE:
@@ -70,10 +80,10 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
 
 def _seconds(scores: Scores, tolerance: float) -> float:
     """Guess how long the integrals take."""
-    if scores.count * scores.heads <= 64 and float(scores.variance.max()) < 1e3:
+    if scores.count * scores.heads <= _FEW and float(scores.variance.max()) < 100:
         return 0.0
-    wide = scores.wide(tolerance / 120)
-    accuracy = Accuracy(tolerance / 120, len(wide))
+    wide = scores.wide(tolerance / 5)
+    accuracy = Accuracy(tolerance / 300, len(wide))
     deviation = scores.deviation[wide]
     nodes = (2 * accuracy.reach * deviation.max(axis=0, initial=0.0) + accuracy.digits + 5) / accuracy.step
     inner = np.minimum(2 * accuracy.reach * np.maximum(deviation, 1.0) / accuracy.fine, 4 * len(accuracy.scores()))
@@ -83,6 +93,11 @@ def _seconds(scores: Scores, tolerance: float) -> float:
         grid = 2 * accuracy.reach * np.maximum(deviation[:, h], 1.0) / accuracy.fine
         double += float((grid * nodes[h] * nodes[g]).sum()) * 12 / 2e10 + len(wide) ** 2 * nodes[h] * nodes[g] * 2 / 2e10
     return single + double
+
+
+def _late(scores: Scores, error: float, start: float) -> bool:
+    """Say whether integrals of a smaller error would take too long."""
+    return bool(time.monotonic() - start > _PATIENCE / 6 or _seconds(scores, 300 * error) > _PATIENCE)
 
 
 def _check_independent(scores: Scores, method: str) -> None:
@@ -98,10 +113,12 @@ def _check_independent(scores: Scores, method: str) -> None:
 
 def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | None) -> Found:
     """Integrate, with finer rules until the error is within the tolerance."""
-    error = max(min(tolerance / 120, 1e-3), _FINEST)
+    error, start = max(min(tolerance / 300, 1e-3), _FINEST), time.monotonic()
     while True:
         found = Integrals.of(scores, error, tick).found(block)
         size = float(np.linalg.norm(found.covariance))
-        if found.covariance_error <= tolerance * size or error <= _FINEST:
+        enough = max(tolerance * size, 1e-15 * scores.length**2)
+        finer = max(error * min(1e-2, 0.3 * enough / max(found.covariance_error, 1e-300)), _FINEST)
+        if found.covariance_error <= enough or error <= _FINEST or _late(scores, finer, start):
             return found
-        error = max(error * min(1e-2, 0.3 * tolerance * size / found.covariance_error), _FINEST)
+        error = finer

@@ -5,11 +5,14 @@ import numpy as np
 from headwise.stress.assemble import Found
 from headwise.stress.scores import Scores
 
+# Above this variance of a score nothing is claimed for the linear term.
+_TINY = 0.1
+
 
 def delta(scores: Scores, block: tuple[int, int] | None = None) -> Found:
     """Return the law of the linearised output, for all heads or one head-by-head block.
 
-    The next term is smaller by about the variance of a score; the error stated is five times the largest.
+    The next term is smaller by about the variance of a score.
     """
     width = scores.given.shape[1]
     covariance = np.zeros((width, width))
@@ -31,8 +34,21 @@ def delta(scores: Scores, block: tuple[int, int] | None = None) -> Found:
         shift += bend.T @ values - bend.sum(axis=0)[:, None] * offsets
     if block is None:
         covariance /= scores.heads**2
-    error = min(1.0, 5 * float(scores.variance.max())) + 1e-14
-    norm = float(np.linalg.norm(covariance))
-    trace = float(np.trace(covariance))
+    error = _neglected(scores) + 1e-14 * float(np.linalg.norm(covariance)) + 1e-30 * scores.length**2
     mean = scores.centre + (offsets + shift).mean(axis=0)
-    return Found(mean, covariance, error * np.sqrt(abs(trace)), error * norm, error * abs(trace), 1.0, scores.count)
+    doubt = np.sqrt(error) * np.sqrt(float(scores.variance.max())) + 1e-15 * float(np.abs(scores.given).max())
+    return Found(mean, covariance, float(doubt), error, error, 1.0, scores.count)
+
+
+def _neglected(scores: Scores) -> float:
+    """Bound what the terms after the linear one add to the covariance; heads are added up, for they may cancel."""
+    largest = float(scores.variance.max())
+    if largest > _TINY:
+        return 4 * scores.length**2
+    linear, bent = np.zeros(scores.heads), np.zeros(scores.heads)
+    for rows, _ in scores.blocks():
+        away = np.linalg.norm(scores.values(rows)[:, None, :] - scores.offsets, axis=2)
+        linear += (scores.shares[rows] ** 2 * scores.variance[rows] * away**2).sum(axis=0)
+        bent += (scores.shares[rows] * scores.variance[rows] * away).sum(axis=0)
+    straight, curved = float(np.sqrt(linear).mean()), float(bent.mean())
+    return 5 * largest * straight**2 + 3 * curved**2

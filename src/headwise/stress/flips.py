@@ -49,7 +49,10 @@ def flip(mean: Float[np.ndarray, " k"], deviation: Float[np.ndarray, " k"], key:
         return -0.5 * z**2 - 0.5 * np.log(2 * np.pi) + log_wins(own + width * z)
 
     top = _peak(height, low)
-    edges = _edges(height, top, low, breaks=np.sort((rest - own)[spread < 0.2 * width] / width)[-64:])
+    sharp = np.flatnonzero(spread < 0.2 * width)
+    sharp = sharp[np.argsort(rest[sharp])[-64:]]
+    steps = np.array([-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0])
+    edges = _edges(height, top, low, breaks=((rest[sharp] - own)[:, None] + steps * spread[sharp, None]).ravel() / width)
     previous = -np.inf
     while True:
         total = _integral(height, edges)

@@ -80,7 +80,10 @@ def reach_of(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> Flo
 
 
 def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tuple[Moments, Moments, Moments]:
-    """Integrate one head: as well as possible, with every other node, and without third cumulants, to tell the error."""
+    """Integrate one head: as well as possible, with every other node, and with a guess of fourth cumulants, to tell the error.
+
+    Fourth cumulants are known without the values; with them they are taken to be like the third.
+    """
     u = reach_of(scores, head, split, accuracy)
     t = np.exp(u)
     mean, deviation = scores.mean[split.wide, head] - scores.shift[head], scores.deviation[split.wide, head]
@@ -88,18 +91,20 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
     seen = keys.means.sum(axis=1) + t * np.exp(mean[is_narrow(deviation)]).sum()
     base = base_vectors(scores, head, split)
     found: list[Moments] = []
-    for stride, order in ((1, 3), (2, 3), (1, 2)):
-        if order == 2 and split.bulk is None:
+    for stride, order in ((1, 3), (2, 3), (1, 4)):
+        if order == 4 and split.bulk is None:
             found.append(found[0])
             continue
-        log_mass, rows, basis, drop = keys.log_mass, [keys.means, t[:, None]], [base], seen
+        log_mass, rows, basis, drop, more = keys.log_mass, [keys.means, t[:, None]], [base], seen, 0.0
         if split.bulk is not None:
-            own = split.bulk.second[head, head], split.bulk.third[head, head] * (order > 2)
+            own = split.bulk.second[head, head], split.bulk.third[head, head]
             k1 = float(split.bulk.plain[head, -1] + split.bulk.extra[head, -1])
             k2, k3 = float(own[0][-1]), float(own[1][-1])
+            more = split.bulk.more(head) * (order > 3)
             # Beyond its turning point the expansion means nothing, and the mass there is negligible.
-            log_mass = log_mass + np.where(t * k2 > 0.5 * k1, -np.inf, -t * k1 + t**2 * k2 / 2 - t**3 * k3 / 6)
-            rows = [*rows, -(t**2)[:, None], (t**3)[:, None] / 2]
+            expansion = -t * k1 + t**2 * k2 / 2 - t**3 * k3 / 6 * (1 - t * more / 4)
+            log_mass = log_mass + np.where(t * k2 > 0.5 * k1, -np.inf, np.minimum(expansion, 0.0))
+            rows = [*rows, -(t**2)[:, None], (t**3 / 2 * (1 - t * more / 3))[:, None]]
             basis = [*basis, np.stack([part[:-1] - part[-1] * scores.offsets[head] for part in own])]
             drop = drop + t * (k1 - t * k2 + t**2 * k3 / 2)
         mass = np.exp(log_mass[::stride]) * (accuracy.step * stride)
@@ -107,7 +112,7 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
         mass = mass[mass > 0]
         vectors, coefficients = np.concatenate(basis), np.concatenate([row[live] for row in rows], axis=1)
         weighted = coefficients * mass[:, None]
-        powers = float(mass @ t[live] ** 2), -float(mass @ t[live] ** 3) / 2 * (order > 2)
+        powers = float(mass @ t[live] ** 2), -float(mass @ (t[live] ** 3 * (1 - t[live] * more / 2))) / 2
         busy = u[live[mass * drop[live] > accuracy.error * 1e-3 * accuracy.step]]
         found.append(
             Moments(

@@ -21,6 +21,16 @@ from headwise.stress.estimate import Estimate
 from headwise.stress.sampling import contexts
 from headwise.stress.scores import Scores
 
+# Squares of values, and sums of them, stay far inside the range of floats.
+_SMALLEST, _LARGEST = 1e-70, 1e70
+
+
+def check_seed(function: str, given: object) -> int:
+    """Refuse what is no seed."""
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 0:
+        raise OptionError(function, f"seed must be a whole number of at least 0, but got {given!r}")
+    return int(given)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Law(Shown):
@@ -29,7 +39,7 @@ class Law(Shown):
     Attributes
     ----------
     mean_error, covariance_error, variance_error
-        Stated 95% errors: of the mean (length), of the covariance (Frobenius norm), of its trace.
+        Stated errors, 95% where it was sampled: of the mean (length), of the covariance (Frobenius norm), of its trace.
     method, reason
         How it was computed, and why so.
     evaluations
@@ -75,7 +85,11 @@ class Law(Shown):
     def error(self) -> float:
         """Error of the covariance relative to its size."""
         size = float(np.linalg.norm(self.found.covariance))
-        return self.covariance_error / size if size > 0 else 0.0
+        return (
+            self.covariance_error / size
+            if size > 0
+            else (0.0 if self.covariance_error <= 1e-14 * self.scores.length**2 else np.inf)
+        )
 
     @property
     def met(self) -> bool:
@@ -92,6 +106,8 @@ class Law(Shown):
     def covariance_in(self, basis: Float[Array, "b v"] | Given) -> Float[np.ndarray, "b b"]:
         """Return the covariance of the output's products with some vectors."""
         given = np.atleast_2d(self._vector("covariance_in", "basis", basis, last=True))
+        if given.ndim != 2:
+            raise ShapeError("covariance_in", f"basis must have shape (b, v), but its shape is {given.shape}")
         return self.apply(given) @ given.T
 
     def mean_squared_error(self, target: Float[Array, " v"] | Given) -> Estimate:
@@ -101,34 +117,42 @@ class Law(Shown):
         error = self.variance_error + 2 * far * self.mean_error + self.mean_error**2
         return Estimate(self.variance + far**2, error)
 
-    def flip_probability(self, key: int, *, against: int | None = None, head: int = 0) -> Estimate:
-        """Return the probability that a key has the largest score of a head, or a larger one than one other key.
+    def flip_probability(self, key: int, *, against: int | None = None, head: int | Given = 0) -> Estimate:
+        """Return the probability that a key scores strictly above all others in a head, or above one other key.
 
         `log` of the answer holds it where it is too small for a float.
         """
         (row,) = check_rows("flip_probability", [key], self.scores.count, "key").tolist()
-        (place,) = check_rows("flip_probability", [head], self.scores.heads, "head").tolist()
+        if not isinstance(head, (int, np.integer)) or not 0 <= head < self.scores.heads:
+            raise OptionError("flip_probability", f"head must be one of 0 to {self.scores.heads - 1}, but got {head!r}")
+        place = int(head)
         mean, deviation = self.scores.mean[:, place], self.scores.deviation[:, place]
         if against is None:
             return flips.flip(mean, deviation, row)
         (other,) = check_rows("flip_probability", [against], self.scores.count, "against").tolist()
+        if other == row:
+            raise OptionError("flip_probability", f"against must be another key, but both are {row}")
         return flips.pair_flip(mean, deviation, row, other)
 
-    def cdf(self, direction: Float[Array, " v"] | Given, at: float, *, seed: int | None = None) -> Estimate:
+    def cdf(self, direction: Float[Array, " v"] | Given, at: float | Given, *, seed: int | Given = None) -> Estimate:
         """Return the probability that the output along a direction is at most `at`."""
         way = self._direction("cdf", direction)
-        return projections.distribution(self.scores, way, float(at), self.seed if seed is None else seed)
+        if not isinstance(at, (int, float, np.number)) or not np.isfinite(at):
+            raise OptionError("cdf", f"at must be a finite number, but got {at!r}")
+        return projections.distribution(self.scores, way, float(at), self._seed("cdf", seed))
 
-    def quantile(self, direction: Float[Array, " v"] | Given, p: float, *, seed: int | None = None) -> Estimate:
+    def quantile(self, direction: Float[Array, " v"] | Given, p: float | Given, *, seed: int | Given = None) -> Estimate:
         """Return the number that the output along a direction is below with probability p."""
-        if not 0 < p < 1:
-            raise OptionError("quantile", f"p must lie strictly between 0 and 1, but got {p}")
-        return projections.quantile(self.scores, self._direction("quantile", direction), p, self.seed if seed is None else seed)
+        if not isinstance(p, (int, float, np.number)) or not 0 < p < 1:
+            raise OptionError("quantile", f"p must lie strictly between 0 and 1, but got {p!r}")
+        return projections.quantile(self.scores, self._direction("quantile", direction), float(p), self._seed("quantile", seed))
 
-    def probability_within(self, target: Float[Array, " v"] | Given, radius: float, *, seed: int | None = None) -> Estimate:
+    def probability_within(
+        self, target: Float[Array, " v"] | Given, radius: float | Given, *, seed: int | Given = None
+    ) -> Estimate:
         """Return the probability that the output is within a distance of a target."""
-        if not radius > 0:
-            raise OptionError("probability_within", f"radius must be positive, but got {radius}")
+        if not isinstance(radius, (int, float, np.number)) or not 0 < radius < np.inf:
+            raise OptionError("probability_within", f"radius must be positive, but got {radius!r}")
         goal = self._vector("probability_within", "target", target)
         away = 0.0
         if self.turn is not None:
@@ -136,13 +160,15 @@ class Law(Shown):
             away, goal = float(np.linalg.norm(goal - self.turn @ inside)), inside
         if away > radius:
             return Estimate(0.0, 0.0)
-        return projections.within(self.scores, goal, float(np.sqrt(radius**2 - away**2)), self.seed if seed is None else seed)
+        return projections.within(
+            self.scores, goal, float(np.sqrt(radius**2 - away**2)), self._seed("probability_within", seed)
+        )
 
-    def sample(self, draws: int, *, seed: int | None = None) -> Float[np.ndarray, "draws v"]:
+    def sample(self, draws: int | Given, *, seed: int | Given = None) -> Float[np.ndarray, "draws v"]:
         """Draw outputs."""
-        if not isinstance(draws, int) or draws < 1:
+        if not isinstance(draws, (int, np.integer)) or isinstance(draws, bool) or draws < 1:
             raise OptionError("sample", f"draws must be a whole number of at least 1, but got {draws!r}")
-        rng = np.random.default_rng(self.seed if seed is None else seed)
+        rng = np.random.default_rng(self._seed("sample", seed))
         size = max(1, (1 << 22) // (self.scores.count * self.scores.heads))
         parts = [contexts(self.scores, min(size, draws - start), rng).mean(axis=1) for start in range(0, draws, size)]
         found = np.concatenate(parts) + self.scores.centre
@@ -193,6 +219,9 @@ class Law(Shown):
         arrays.check_agree(function, "v", {name: found.shape[-1], "values": width})
         return found
 
+    def _seed(self, function: str, given: int | Given) -> int:
+        return self.seed if given is None else check_seed(function, given)
+
     def _direction(self, function: str, given: object) -> np.ndarray:
         found = self._vector(function, "direction", given)
         if not found.any():
@@ -206,8 +235,8 @@ def law(
     values: Float[Array, "k v"] | Given,
     *,
     method: str = "auto",
-    tolerance: float = 1e-3,
-    seed: int = 0,
+    tolerance: float | Given = 1e-3,
+    seed: int | Given = 0,
     per_head: bool = False,
     progress: Callable[[int, int, str], object] | None = None,
 ) -> Law:
@@ -244,8 +273,9 @@ def law(
     """
     heads, small, turn = _checked(queries, random_keys, values)
     check_option("law", "method", method, ("auto", *METHODS))
-    if not (isinstance(tolerance, (int, float)) and 0 < tolerance < np.inf):
+    if not (isinstance(tolerance, (int, float, np.number)) and not isinstance(tolerance, bool) and 0 < tolerance < np.inf):
         raise OptionError("law", f"tolerance must be positive, but got {tolerance!r}")
+    check_seed("law", seed)
     scores = Scores(heads, random_keys, small)
     answer = solved(scores, method, float(tolerance), int(seed), progress)
     made: dict[str, Any] = {}
@@ -266,6 +296,10 @@ def _checked(queries: object, random_keys: object, values: object) -> tuple[np.n
     if found.ndim != 2 or found.shape[1] == 0:
         raise ShapeError("law", f"values must have shape (k, v), but its shape is {found.shape}")
     arrays.check_agree("law", "k", {"values": len(found), "means": random_keys.count})
+    size = float(np.abs(found).max())
+    if size and not _SMALLEST < size < _LARGEST:
+        problem = f"the largest value must be between {_SMALLEST:g} and {_LARGEST:g} in size, but it is {size:g}"
+        raise OptionError("law", problem, "Scale values.")
     if found.shape[1] <= max(len(found), 64):
         return heads, found, None
     turn = np.linalg.qr(found.T)[0]

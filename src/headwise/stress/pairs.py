@@ -91,7 +91,7 @@ def _given(
 def two_heads(
     scores: Scores, pair: tuple[int, int], split: Split, accuracy: Accuracy, spans: tuple[tuple[float, float], ...]
 ) -> tuple[Moments, Moments, Moments]:
-    """Integrate a pair of heads: as well as possible, with every other node, and without third cumulants."""
+    """Integrate a pair of heads: as well as possible, with every other node, and with a guess of fourth cumulants."""
     nodes = [np.arange(low, high + accuracy.step, accuracy.step) for low, high in spans]
     wide = split.wide
     mean = scores.mean[wide][:, list(pair)] - scores.shift[list(pair)]
@@ -111,7 +111,7 @@ def two_heads(
             sum((getattr(key, name) for key in joints), np.zeros((len(u), len(nodes[1])))) + t[side] * narrow[side]
             for side, name in enumerate(("left", "right"))
         ]
-        for place, (stride, order) in enumerate(((1, 3), (2, 3), (1, 2))):
+        for place, (stride, order) in enumerate(((1, 3), (2, 3), (1, 4))):
             if order == 3 or split.bulk is not None:
                 sums[place].add(joints, seen, t, _Bulk.of(split, pair, order), accuracy.step**2 * stride**2, stride)
     bases = [_basis(scores, split, pair[side], pair[1 - side]) for side in (0, 1)]
@@ -121,30 +121,36 @@ def two_heads(
 
 @dataclass(frozen=True)
 class _Bulk:
-    """Cumulants of the bulk in two heads; `second` is hh, hg, gg and `third` hhh, hhg, hgg, ggg."""
+    """Cumulants of the bulk in two heads; `second` is hh, hg, gg and `third` hhh, hhg, hgg, ggg.
+
+    `more` are the ratios of fourth to third cumulants of each head, or zero.
+    """
 
     first: tuple[float, float]
     second: tuple[float, float, float]
     third: tuple[float, float, float, float]
+    more: tuple[float, float]
 
     @classmethod
     def of(cls, split: Split, pair: tuple[int, int], order: int) -> "_Bulk | None":
         bulk, (h, g) = split.bulk, pair
         if bulk is None:
             return None
-        second, third = bulk.second[:, :, -1], bulk.third[:, :, -1] * (order > 2)
+        second, third = bulk.second[:, :, -1], bulk.third[:, :, -1]
         first = (bulk.plain + bulk.extra)[:, -1]
         return cls(
             (float(first[h]), float(first[g])),
             (float(second[h, h]), float(second[h, g]), float(second[g, g])),
             (float(third[h, h]), float(third[h, g]), float(third[g, h]), float(third[g, g])),
+            (bulk.more(h) * (order > 3), bulk.more(g) * (order > 3)),
         )
 
     def log_mass(self, t: np.ndarray, w: np.ndarray) -> np.ndarray:
         (a, b), (aa, ab, bb), (aaa, aab, abb, bbb) = self.first, self.second, self.third
         found = -t * a - w * b + (t**2 * aa + 2 * t * w * ab + w**2 * bb) / 2
-        found -= (t**3 * aaa + 3 * t**2 * w * aab + 3 * t * w**2 * abb + w**3 * bbb) / 6
-        return np.where((t * aa > 0.5 * a) | (w * bb > 0.5 * b) | (found > 0), -np.inf, found)
+        own = t**3 * aaa * (1 - t * self.more[0] / 4) + w**3 * bbb * (1 - w * self.more[1] / 4)
+        found -= (own + 3 * t**2 * w * aab + 3 * t * w**2 * abb) / 6
+        return np.where((t * aa > 0.5 * a) | (w * bb > 0.5 * b), -np.inf, np.minimum(found, 0.0))
 
     def drops(self, t: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         (a, b), (aa, ab, bb), (aaa, aab, abb, bbb) = self.first, self.second, self.third
@@ -197,15 +203,14 @@ class _Sums:
             own, other = (u, w) if side == 0 else (w, u)
             rows = [*(getattr(key, name)[part][live] for key in joints), own]
             if bulk is not None:
-                rows += [-(own**2), -own * other, own**3 / 2 * bool(bulk.third[0]), own**2 * other, own * other**2 / 2]
-                if not any(bulk.third):
-                    rows[-3:] = [np.zeros(len(own))] * 3
+                cubes = own**3 / 2 * (1 - own * bulk.more[side] / 3)
+                rows += [-(own**2), -own * other, cubes, own**2 * other, own * other**2 / 2]
             sides.append(np.array(rows))
         drops = [whole[part][live] for whole in seen]
         if bulk is not None:
             drops = [a + b for a, b in zip(drops, bulk.drops(u, w), strict=True)]
-            third = mass * u * w * any(bulk.third)
-            self.bulk += [mass @ (u * w), -(third @ u), -(third @ w)]
+            third = mass * u * w
+            self.bulk += [third.sum(), -(third @ u), -(third @ w)]
         kappa = np.array([mass @ key.covariance[part][live] for key in joints])
         self.core = self.core + (sides[0] * mass) @ sides[1].T
         self.keys = self.keys + kappa

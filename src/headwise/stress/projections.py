@@ -45,6 +45,11 @@ class Sampled:
             noise = rng.standard_normal((self.size, scores.count, scores.heads))
         return np.einsum("khg,nkg->nkh", self.root, noise, optimize=True) + (scores.mean - scores.shift)
 
+    def chance(self, parts: list[float]) -> Estimate:
+        """Return a probability from its scrambles; events that no point meets are not called impossible."""
+        found = spread(parts)
+        return Estimate(found.value, found.error + 3 / (self.size * len(parts)))
+
     def contexts(self, number: int) -> Float[np.ndarray, "n v"]:
         """Return the averaged contexts of one scramble."""
         found = self.scramble(number)
@@ -64,8 +69,9 @@ def distribution(scores: Scores, direction: Float[np.ndarray, " v"], at: float, 
     """Return the probability that the output along a direction is at most some number."""
     sampled = Sampled(scores, seed)
     if scores.heads > 1:
+        slack = 1e-12 * float(np.abs(scores.given @ direction).max())
         values = (sampled.contexts(number) @ direction for number in range(_SCRAMBLES))
-        return spread([float((value <= at).mean()) for value in values])
+        return sampled.chance([float((value <= at + slack).mean()) for value in values])
     along = scores.given @ direction
     return spread([_Thresholds(sampled, number, along).at(at) for number in range(_SCRAMBLES)])
 
@@ -74,11 +80,10 @@ def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed:
     """Return where the distribution function along a direction passes p: bisection for each scramble."""
     sampled = Sampled(scores, seed)
     along = scores.given @ direction
+    if scores.heads > 1:
+        return _pooled(np.concatenate([sampled.contexts(number) @ direction for number in range(_SCRAMBLES)]), p)
     found = []
     for number in range(_SCRAMBLES):
-        if scores.heads > 1:
-            found.append(float(np.quantile(sampled.contexts(number) @ direction, p)))
-            continue
         below = _Thresholds(sampled, number, along)
         low, high = float(along.min()), float(along.max())
         for _ in range(60):
@@ -91,8 +96,18 @@ def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed:
 def within(scores: Scores, target: Float[np.ndarray, " v"], radius: float, seed: int) -> Estimate:
     """Return the probability that the output is within a distance of a target."""
     sampled = Sampled(scores, seed)
+    slack = 1e-12 * scores.length
     lengths = (np.linalg.norm(sampled.contexts(number) - target, axis=1) for number in range(_SCRAMBLES))
-    return spread([float((length <= radius).mean()) for length in lengths])
+    return sampled.chance([float((length <= radius + slack).mean()) for length in lengths])
+
+
+def _pooled(values: Float[np.ndarray, " n"], p: float) -> Estimate:
+    """Return a quantile of all points, with the error that the number of points below it may have."""
+    wide = 2.5 * np.sqrt(p * (1 - p) / len(values)) + 3 / len(values)
+    low, found, high = np.quantile(values, [max(p - wide, 0.0), p, min(p + wide, 1.0)]).tolist()
+    error = max(found - low, high - found)
+    # Beyond all points nothing is known but the range of the output.
+    return Estimate(found, float(error if 0 < p - wide < p + wide < 1 else error + np.ptp(values)))
 
 
 class _Thresholds:
@@ -112,6 +127,7 @@ class _Thresholds:
         """Return the probability of being at most this level, given the sampled scores, on average."""
         from scipy.special import ndtr  # noqa: PLC0415
 
+        level += 1e-12 * max(abs(self.own), float(np.abs(self.others).max(initial=0.0)))
         rest = self.x @ (level - self.others)
         gap = self.own - level
         # e^s gap <= rest: certain or impossible where the signs say so, a threshold on s where they agree.

@@ -11,6 +11,7 @@ from headwise import arrays
 from headwise.arrays import Array, Given
 from headwise.core.random_keys import RandomKeys
 from headwise.core.rows import check_rows
+from headwise.errors import EmptyError
 from headwise.shown import Shown, Summary, number
 from headwise.stress.curve import best_scale
 from headwise.stress.estimate import Estimate
@@ -42,7 +43,7 @@ class Remedies(Shown):
 
     def __getitem__(self, name: str) -> Remedy:
         """Return one remedy by its name."""
-        return next(remedy for remedy in self.ranked if remedy.name == name)
+        return {remedy.name: remedy for remedy in self.ranked}[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as plain data."""
@@ -126,9 +127,12 @@ def remedies(
         if keys is None
         else check_rows("remedies", keys, random_keys.count, "keys")
     )
+    if not len(chosen):
+        raise EmptyError("remedies", "keys must name at least one key, but there are none")
+    chosen = np.unique(chosen)
     level = float((base.scores.shares * base.scores.mean).sum(axis=0).mean())
     jobs: list[tuple[str, Callable[[], np.ndarray]]] = [
-        ("best scale", lambda: best_scale(heads, random_keys, found, goal, tolerance=tolerance)[0] * heads),
+        ("best scale", lambda: best_scale(heads, random_keys, found, goal, tolerance=tolerance, seed=seed)[0] * heads),
         ("1/sqrt(d)", lambda: heads / np.sqrt(random_keys.width)),
         *((f"{count} head{'s' * (count > 1)}", _split(random_keys, chosen, count, level)) for count in _HEADS),
     ]

@@ -17,6 +17,7 @@ _SPECIAL = 64
 STUDENT = 2.2
 # How many scores are drawn at most: a minute or two.
 _WORK = 1 << 32
+_DRAWS = 1 << 24
 
 Block = tuple[int, int] | None
 Weights = Float32[np.ndarray, "n k"]
@@ -80,7 +81,8 @@ class Sampler:
         self.scores = scores
         heads, count = scores.heads, scores.count
         self.mean = np.ascontiguousarray((scores.mean - scores.shift).T, dtype=np.float32)
-        self.values = scores.values(slice(None)).astype(np.float32)
+        self.unit = scores.length or 1.0
+        self.values = (scores.values(slice(None)) / self.unit).astype(np.float32)
         first = scores.covariances(np.array([count - 1]))[0]
         own = np.zeros(count, dtype=bool)
         for rows, covariance in scores.blocks():
@@ -122,7 +124,7 @@ class Sampler:
 
     def contexts(self, key: tuple[int, int], first: int, draws: int) -> Float[np.ndarray, "n v"]:
         """Return averaged contexts from the centre."""
-        return (self.weights(key, first, draws) @ self.values).astype(np.float64)
+        return (self.weights(key, first, draws) @ self.values).astype(np.float64) * self.unit
 
 
 def montecarlo(scores: Scores, tolerance: float, seed: int, tick: Tick | None, block: Block = None) -> tuple[Found, bool]:
@@ -132,7 +134,7 @@ def montecarlo(scores: Scores, tolerance: float, seed: int, tick: Tick | None, b
     streams = [np.random.default_rng([seed, number]) for number in range(BATCHES)]
     each = scores.count * scores.heads
     size = int(np.clip(_SPACE // each, 32, 4096))
-    most = max(2 * size, _WORK // (BATCHES * each))
+    most = max(2 * size, min(_WORK // each, _DRAWS) // BATCHES)
     draws, found, drawn = 0, None, Sampler(scores)
     try:
         while found is None or draws < wanted:
@@ -148,7 +150,9 @@ def montecarlo(scores: Scores, tolerance: float, seed: int, tick: Tick | None, b
             draws += size
             found = _moments(scores, sums, second, draws)
             norm = max(float(np.linalg.norm(found.covariance)), 1e-300)
-            wanted = min(most, 1.05 * draws * (found.covariance_error / norm / tolerance) ** 2)
+            floor = _rounding(scores, found.covariance)[1]
+            chance, goal = found.covariance_error - floor, max(tolerance * norm - floor, floor)
+            wanted = min(most, 1.05 * draws * (chance / goal) ** 2)
             if tick is not None:
                 tick(int(min(draws, wanted)) * BATCHES, int(wanted) * BATCHES, "sampling")
     except KeyboardInterrupt:
@@ -156,6 +160,12 @@ def montecarlo(scores: Scores, tolerance: float, seed: int, tick: Tick | None, b
             raise
         return found, True
     return found, False
+
+
+def _rounding(scores: Scores, covariance: Float[np.ndarray, "v v"]) -> tuple[float, float]:
+    """Return what single precision may do to a mean and to a covariance."""
+    doubt = 4e-7 * scores.length
+    return doubt, doubt * (2 * float(np.sqrt(max(float(np.trace(covariance)), 0.0))) + doubt)
 
 
 def _moments(scores: Scores, sums: np.ndarray, second: np.ndarray, draws: int) -> Found:
@@ -172,4 +182,6 @@ def _moments(scores: Scores, sums: np.ndarray, second: np.ndarray, draws: int) -
         return STUDENT * float(np.sqrt((spread**2).sum() / (BATCHES * (BATCHES - 1))))
 
     traces = np.einsum("bvv->b", each)
-    return Found(scores.centre + total[0], covariance, error(left), error(each), error(traces), 1.0, draws * BATCHES)
+    doubt, rounding = _rounding(scores, covariance)
+    errors = error(left) + doubt, error(each) + rounding, error(traces) + rounding
+    return Found(scores.centre + total[0], covariance, *errors, 1.0, draws * BATCHES)

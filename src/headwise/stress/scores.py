@@ -19,6 +19,8 @@ _KEPT = 1 << 24
 _BLOCK = 1 << 15
 # Up to so many keys are all looked at one by one.
 _FEW = 32
+# Keys whose scores have a larger variance are never part of the bulk.
+_CALM = 4.0
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,10 @@ class Bulk:
     third: Float[np.ndarray, "h h w"]
     fourth: Float[np.ndarray, " h"]
 
-    @property
-    def neglected(self) -> float:
-        """Guess how much smaller the effect of fourth cumulants is than that of third ones."""
-        first, third = (self.plain + self.extra)[:, -1], np.einsum("hh->h", self.third[:, :, -1])
-        return float(np.max(0.2 * self.fourth / np.maximum(third * first, 1e-300), initial=0.0))
+    def more(self, head: int) -> float:
+        """Return the ratio of fourth to third cumulant of a head; 0 without noise."""
+        third = float(self.third[head, head, -1])
+        return float(self.fourth[head]) / third if third > 0 else 0.0
 
 
 class Scores:
@@ -114,6 +115,18 @@ class Scores:
         return found
 
     @cached_property
+    def length(self) -> float:
+        """The largest distance of a value from the centre."""
+        blocks = (self.values(slice(start, start + _BLOCK)) for start in range(0, self.count, _BLOCK))
+        return float(np.sqrt(max(float((block**2).sum(axis=1).max()) for block in blocks)))
+
+    @property
+    def certain(self) -> bool:
+        """Whether the output cannot vary: one key, one value, or no noise."""
+        size = float(np.abs(self.given).max(initial=0.0))
+        return self.count == 1 or float(self.variance.max()) == 0 or self.length <= 1e-14 * size
+
+    @cached_property
     def spread(self) -> float:
         """Guess the covariance, relative to the values: the delta method with every key's noise cut at 1."""
         guess = 0.0
@@ -143,14 +156,16 @@ class Scores:
         w = np.exp(np.minimum(variance, 40.0))
         # Cumulants of a lognormal of mean 1.
         second, fourth = w - 1, _fourth(w)
-        order = np.argsort(4 * log_mean + np.log(fourth + 1e-300))
+        # The cumulants of a very noisy key say little about it, however small they are.
+        calm = variance < _CALM
+        order = np.argsort(np.where(calm, 4 * log_mean + np.log(fourth + 1e-300), np.inf), kind="stable")
         size = np.exp(np.minimum(log_mean[order], 150.0))
         always = np.exp(np.minimum(self.mean[order, head] - self.shift[head] - 4 * self.deviation[order, head], 150.0))
         with np.errstate(over="ignore", invalid="ignore"):
             sums = [np.cumsum(size**power * cumulant[order]) for power, cumulant in ((2, second), (4, fourth))]
             # What the sum is never much below: the bulk's mean, and the others at four standard deviations.
             base = np.cumsum(size) + always.sum() - np.cumsum(always)
-            small = (sums[1] <= room * base**4) & (sums[0] <= 0.3 / (digits + 3) * base**2) & (variance[order] < 25)
+            small = (sums[1] <= room * base**4) & (sums[0] <= 0.3 / (digits + 3) * base**2) & calm[order]
         good = np.flatnonzero(small)
         keep = np.ones(self.count, dtype=bool)
         if len(good):
