@@ -524,6 +524,31 @@ CASES = {
         ValueError,
         "robust(): random_keys must be RandomKeys, but it is a ndarray.",
     ),
+    "values too large for their squares": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE, isotropic=1.0), 1e100 * EYE),
+        ValueError,
+        "law(): the largest value must be between 1e-70 and 1e+70 in size, but it is 1e+100. Scale values.",
+    ),
+    "a seed below zero": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE, seed=-1),
+        ValueError,
+        "law(): seed must be a whole number of at least 0, but got -1.",
+    ),
+    "a head that is not there": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).flip_probability(0, head=1),
+        ValueError,
+        "flip_probability(): head must be one of 0 to 0, but got 1.",
+    ),
+    "a key against itself": (
+        lambda: hw.stress.law(EYE[0], hw.RandomKeys(EYE), EYE).flip_probability(0, against=0),
+        ValueError,
+        "flip_probability(): against must be another key, but both are 0.",
+    ),
+    "remedies for no key": (
+        lambda: hw.stress.remedies(EYE[0], hw.RandomKeys(EYE, isotropic=0.1), EYE, EYE[0], keys=[]),
+        ValueError,
+        "remedies(): keys must name at least one key, but there are none.",
+    ),
     "no time": (
         lambda: hw.design.copy(EYE, 0, seconds=-5.0),
         ValueError,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from noisy_settings import setting
+from scipy.special import ndtri
 
 import headwise as hw
 from headwise.cli import main
@@ -222,3 +223,60 @@ def test_one_head_of_a_sampler_has_the_right_law():
     truth = law(300 * (E[0] + E[1]), keys, E, tolerance=1e-5)
     found = law(300 * (E[0] + E[1]), keys, E, method="montecarlo", tolerance=0.02)
     assert np.linalg.norm(found.covariance - truth.covariance) < 2 * found.covariance_error
+
+
+@pytest.mark.parametrize("scale", [3.0, 10.0])
+def test_heads_that_cancel_leave_an_honest_error(scale):
+    """Two opposite heads on two keys: the weights of one are those of the other, turned round, so the mean is certain."""
+    found = law(np.array([[scale, 0], [-scale, 0]]), hw.RandomKeys(np.eye(2), isotropic=1.0), [[0.0], [1.0]], method="pairs")
+    assert abs(found.variance) <= found.variance_error
+    assert abs(found.mean[0] - 0.5) <= found.mean_error
+
+
+def test_linear_terms_that_cancel_are_not_called_tiny_noise():
+    """At zero means opposite heads cancel to first order; what is left is of second order, alpha^2 / 27."""
+    keys = hw.RandomKeys(np.zeros((3, 3)), isotropic=1e-4)
+    found = law([[1.0, 0, 0], [-1.0, 0, 0]], keys, np.eye(3))
+    assert found.method == "pairs"
+    assert found.variance == pytest.approx(1e-8 / 27, rel=2e-3)
+    forced = law([1.0], hw.RandomKeys([[40.0], [0.0]], isotropic=100.0), np.eye(2), method="delta")
+    assert forced.variance_error > 3.9e-3
+    assert not forced.met
+
+
+def test_outputs_that_are_certain_take_no_time():
+    for queries, keys, values in (
+        ([[70.0, 0], [70.0, 0]], hw.RandomKeys([[1.0, 1.0]], isotropic=1.0), [[1.0, 2.0, 3.0]]),
+        (50 * E[:2], KEYS, np.full((6, 2), 0.1)),
+    ):
+        found = law(queries, keys, values)
+        assert found.reason == "the output is certain"
+        assert found.met
+        np.testing.assert_allclose(found.mean, np.asarray(values)[0], rtol=1e-14)
+
+
+def test_extreme_quantiles_and_atoms_of_several_heads():
+    """p.c is the logistic function of a normal with variance 2: equal heads, two keys, values 1 and 0."""
+    found = law([[1.0, 0], [1.0, 0]], hw.RandomKeys(np.zeros((2, 2)), isotropic=1.0), [[1.0], [0.0]])
+    for p in (1e-5, 1e-4, 0.1, 0.5):
+        truth = 1 / (1 + np.exp(-np.sqrt(2) * ndtri(p)))
+        estimate = found.quantile([1.0], p)
+        assert abs(estimate.value - truth) <= estimate.error
+    atom = law([[1.0, 0], [0.3, 1.0]], hw.RandomKeys(np.zeros((2, 2)), isotropic=1.0), [[0.1], [0.1]])
+    assert float(atom.cdf([1.0], 0.1)) == 1.0
+
+
+def test_single_precision_is_part_of_the_error():
+    keys = hw.RandomKeys(np.eye(3), isotropic=1e-14)
+    truth = law([1.0, 2, 0], keys, np.eye(3), tolerance=1e-6)
+    found = law([1.0, 2, 0], keys, np.eye(3), method="montecarlo", tolerance=3e-2)
+    assert abs(found.variance - truth.variance) <= found.variance_error
+
+
+def test_outputs_are_not_written_over_inputs(run):
+    before = Path("t.csv").read_bytes()
+    result = run("--target", "t.csv", "--out", "t.csv")
+    assert result.stderr.splitlines()[0] == "error: --out must be a new file, but t.csv is one of the inputs."
+    result = run("--target", "t.csv", "--curve", "picture.txt")
+    assert result.stderr.splitlines()[0] == "error: --curve must end in .svg, but got 'picture.txt'."
+    assert Path("t.csv").read_bytes() == before
