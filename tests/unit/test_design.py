@@ -520,9 +520,9 @@ def test_best_margins_are_upper_bounds(rng):
 
 
 def test_hash_collisions_hide_no_duplicates(monkeypatch):
-    module = sys.modules["headwise.design.copyable"]
+    module = sys.modules["headwise.design.distinct"]
     monkeypatch.setattr(module, "over_blocks", lambda *given: iter([np.zeros(given[1], dtype=np.uint64)]))
-    rows, repeated = module._distinct(np.array([[1.0, 2], [3, 4], [1, 2], [5, 6], [3, 4]]), 1)
+    rows, repeated = module.distinct(np.array([[1.0, 2], [3, 4], [1, 2], [5, 6], [3, 4]]), 1)
     assert repeated.tolist() == [True, True, True, False, True]
     assert sorted(map(tuple, np.array([[1.0, 2], [3, 4], [1, 2], [5, 6], [3, 4]])[rows].tolist())) == [(1, 2), (3, 4), (5, 6)]
 

@@ -11,14 +11,12 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.errors import OptionError
+from headwise.stress import sobol
 from headwise.stress.assemble import Found, Tick
 from headwise.stress.laplace import Split
 from headwise.stress.sampling import STUDENT, contexts_given, roots
 from headwise.stress.scores import Scores, cumulants
 
-_SCRAMBLES = 16
-# Two-sided 95% point of Student's t with 15 degrees of freedom (2.13), and some more: scrambles are not normal.
-_STUDENT = 2.5
 _MOST_POINTS = 14
 _MOST_DIMENSIONS = 21_000
 _FEW_DIMENSIONS = 256
@@ -130,18 +128,12 @@ def hybrid(scores: Scores, tolerance: float, seed: int, tick: Tick | None) -> tu
 
 
 def _scrambled(formulas: Conditional, power: int, seed: int, tick: Tick | None) -> Found:
-    from scipy.special import ndtri  # noqa: PLC0415  slow to load
-    from scipy.stats import qmc  # noqa: PLC0415
-
     scores, width = formulas.scores, formulas.scores.given.shape[1]
     means, covariances, factors = [], [], np.zeros((scores.heads, scores.heads))
     dimensions = len(formulas.order)
-    for number in range(_SCRAMBLES if dimensions else 1):
-        if dimensions:
-            points = qmc.Sobol(dimensions, rng=np.random.default_rng([seed, number])).random_base2(power)
-            noise = ndtri(np.clip(points, 1e-16, 1 - 1e-16))
-        else:
-            noise = np.zeros((1, 0))
+    for number in range(sobol.SCRAMBLES if dimensions else 1):
+        rng = np.random.default_rng([seed, number])
+        noise = sobol.normals(dimensions, 2**power, rng) if dimensions else np.zeros((1, 0))
         sums, square, inner = np.zeros(len(formulas.basis)), np.zeros((len(formulas.basis),) * 2), np.zeros((width, width))
         size = max(16, (1 << 20) // max(1, formulas.mean.size + width * scores.heads))
         for start in range(0, len(noise), size):
@@ -151,22 +143,18 @@ def _scrambled(formulas: Conditional, power: int, seed: int, tick: Tick | None) 
             square += given.rows.T @ given.rows / len(noise)
             part, factor = formulas.within(given)
             inner += share * part
-            factors += share * factor / (_SCRAMBLES if dimensions else 1)
+            factors += share * factor / (sobol.SCRAMBLES if dimensions else 1)
         means.append(sums @ formulas.basis)
         covariances.append(formulas.basis.T @ (square - np.outer(sums, sums)) @ formulas.basis + inner)
         if tick is not None:
-            tick(number + 1, _SCRAMBLES, f"{2**power} Sobol points")
+            tick(number + 1, sobol.SCRAMBLES, f"{2**power} Sobol points")
     each, centres = np.array(covariances), np.array(means)
     covariance = each.mean(axis=0) + _bulk_gram(scores, formulas.split, factors)
 
-    def error(parts: np.ndarray) -> float:
-        if len(parts) == 1:
-            return 0.0
-        return _STUDENT * float(np.sqrt(((parts - parts.mean(axis=0)) ** 2).sum() / (len(parts) * (len(parts) - 1))))
-
     mean = scores.centre + centres.mean(axis=0)
     traces = np.einsum("bvv->b", each)
-    return Found(mean, covariance, error(centres), error(each), error(traces), 1.0, len(each) * 2**power)
+    errors = sobol.spread(centres), sobol.spread(each), sobol.spread(traces)
+    return Found(mean, covariance, *errors, 1.0, len(each) * 2**power)
 
 
 def _certified(formulas: Conditional, found: Found, seed: int) -> Found:

@@ -7,12 +7,11 @@ sampled, with independent scramblings of Sobol points where there are few enough
 import numpy as np
 from jaxtyping import Float
 
+from headwise.stress import sobol
 from headwise.stress.estimate import Estimate
 from headwise.stress.sampling import roots
 from headwise.stress.scores import Scores
 
-_SCRAMBLES = 16
-_STUDENT = 2.5
 _POWER = 12
 _SPACE = 1 << 24
 _MOST_DIMENSIONS = 4096
@@ -33,13 +32,9 @@ class Sampled:
         dimensions = scores.count * scores.heads
         rng = np.random.default_rng([self.seed, 7, number])
         if dimensions <= _MOST_DIMENSIONS:
-            from scipy.special import ndtri  # noqa: PLC0415  slow to load
-            from scipy.stats import qmc  # noqa: PLC0415
-
             order = np.argsort(-(self.root**2).sum(axis=1).ravel(), kind="stable")
             noise = np.empty((self.size, dimensions))
-            points = qmc.Sobol(dimensions, rng=rng).random(self.size)
-            noise[:, order] = ndtri(np.clip(points, 1e-16, 1 - 1e-16))
+            noise[:, order] = sobol.normals(dimensions, self.size, rng)
             noise = noise.reshape(self.size, scores.count, scores.heads)
         else:
             noise = rng.standard_normal((self.size, scores.count, scores.heads))
@@ -62,7 +57,7 @@ class Sampled:
 def spread(parts: list[float]) -> Estimate:
     """Return the mean of independent estimates and its 95% error."""
     each = np.array(parts)
-    return Estimate(float(each.mean()), _STUDENT * float(each.std(ddof=1)) / np.sqrt(len(each)))
+    return Estimate(float(each.mean()), sobol.spread(each))
 
 
 def distribution(scores: Scores, direction: Float[np.ndarray, " v"], at: float, seed: int) -> Estimate:
@@ -70,10 +65,10 @@ def distribution(scores: Scores, direction: Float[np.ndarray, " v"], at: float, 
     sampled = Sampled(scores, seed)
     if scores.heads > 1:
         slack = 1e-12 * float(np.abs(scores.given @ direction).max())
-        values = (sampled.contexts(number) @ direction for number in range(_SCRAMBLES))
+        values = (sampled.contexts(number) @ direction for number in range(sobol.SCRAMBLES))
         return sampled.chance([float((value <= at + slack).mean()) for value in values])
     along = scores.given @ direction
-    return spread([_Thresholds(sampled, number, along).at(at) for number in range(_SCRAMBLES)])
+    return spread([_Thresholds(sampled, number, along).at(at) for number in range(sobol.SCRAMBLES)])
 
 
 def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed: int) -> Estimate:
@@ -81,9 +76,9 @@ def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed:
     sampled = Sampled(scores, seed)
     along = scores.given @ direction
     if scores.heads > 1:
-        return _pooled(np.concatenate([sampled.contexts(number) @ direction for number in range(_SCRAMBLES)]), p)
+        return _pooled(np.concatenate([sampled.contexts(number) @ direction for number in range(sobol.SCRAMBLES)]), p)
     found = []
-    for number in range(_SCRAMBLES):
+    for number in range(sobol.SCRAMBLES):
         below = _Thresholds(sampled, number, along)
         low, high = float(along.min()), float(along.max())
         for _ in range(60):
@@ -97,7 +92,7 @@ def within(scores: Scores, target: Float[np.ndarray, " v"], radius: float, seed:
     """Return the probability that the output is within a distance of a target."""
     sampled = Sampled(scores, seed)
     slack = 1e-12 * scores.length
-    lengths = (np.linalg.norm(sampled.contexts(number) - target, axis=1) for number in range(_SCRAMBLES))
+    lengths = (np.linalg.norm(sampled.contexts(number) - target, axis=1) for number in range(sobol.SCRAMBLES))
     return sampled.chance([float((length <= radius + slack).mean()) for length in lengths])
 
 
