@@ -48,7 +48,7 @@ def oracle(keys):
     return np.array([not is_mixture(row, rows[:j] + rows[j + 1 :]) for j, row in enumerate(rows)])
 
 
-def agrees(keys, **options):
+def assert_agrees(keys, **options):
     found = copyable(keys, distance="bound", workers=1, **options)
     assert not found.undecided.any()
     np.testing.assert_array_equal(found.possible, oracle(keys))
@@ -75,7 +75,7 @@ def test_the_oracle_knows_a_square():
 @pytest.mark.parametrize("scale", [1.0, 1e-10, 1e10])
 def test_small_integer_sets(rng, scale):
     for _ in range(100):
-        agrees(scale * integer_set(rng))
+        assert_agrees(scale * integer_set(rng))
 
 
 def test_one_unit_in_the_last_place(rng):
@@ -85,19 +85,19 @@ def test_one_unit_in_the_last_place(rng):
         keys[-1] = (keys[0] + keys[1] + keys[2]) / 3
         column = int(rng.integers(3))
         keys[-1, column] = np.nextafter(keys[-1, column], rng.choice([-np.inf, np.inf]))
-        agrees(keys)
+        assert_agrees(keys)
 
 
 def test_wide_exponents(rng):
     for _ in range(20):
-        agrees(np.ldexp(rng.normal(size=(6, 3)), rng.integers(-1000, 1000, (6, 3))))
+        assert_agrees(np.ldexp(rng.normal(size=(6, 3)), rng.integers(-1000, 1000, (6, 3))))
 
 
 def test_medium_sets_with_lattice_ties(rng):
     for width in (3, 4):
-        agrees(rng.integers(0, 4, (40, width)).astype(float))
-    agrees(rng.integers(-3, 4, (40, 2)) @ rng.integers(-3, 4, (2, 5)).astype(float))
-    agrees(np.column_stack([rng.integers(-9, 10, (40, 3)), np.full(40, 0.1)]))
+        assert_agrees(rng.integers(0, 4, (40, width)).astype(float))
+    assert_agrees(rng.integers(-3, 4, (40, 2)) @ rng.integers(-3, 4, (2, 5)).astype(float))
+    assert_agrees(np.column_stack([rng.integers(-9, 10, (40, 3)), np.full(40, 0.1)]))
 
 
 @pytest.mark.parametrize("scale", [1e300, 1e-300])
@@ -196,7 +196,7 @@ def test_one_hundred_thousand_keys_on_a_line(rng, slopes):
 def test_a_line_that_rounding_bends(rng):
     """Two of the columns are exact multiples, the third is rounded: which keys win is up to the rounding, and decided."""
     keys = np.outer(rng.normal(size=25), [1.0, 2.0, 3.0])
-    assert agrees(keys).possible.sum() >= 2
+    assert assert_agrees(keys).possible.sum() >= 2
     assert not copyable(np.outer(rng.normal(size=50_000), [1.0, 2.0, 3.0])).undecided.any()
 
 
