@@ -65,6 +65,17 @@ def test_equal_queries_are_one_head():
     np.testing.assert_allclose(same.covariance, one.covariance, atol=1e-6 * norm(one.covariance))
 
 
+@pytest.mark.parametrize("method", ["pairs", "montecarlo"])
+@pytest.mark.parametrize("seed", range(40, 52))
+def test_the_error_of_what_heads_share_covers_it(seed, method):
+    queries, keys, values = setting(seed, most_keys=20)
+    truth = law(queries, keys, values, method="pairs", tolerance=1e-8, per_head=True)
+    found = law(queries, keys, values, method=method, tolerance=1e-2, per_head=True)
+    away = np.linalg.norm(found.cross - truth.cross, axis=(2, 3))
+    assert (away <= found.cross_error + truth.cross_error).all()
+    assert (found.cross_error[~np.eye(len(queries), dtype=bool)] <= 0.1 * np.linalg.norm(truth.cross, axis=(2, 3)).max()).all()
+
+
 def test_per_head_laws_add_up():
     queries, keys, values = setting(1)
     assert len(queries) > 1

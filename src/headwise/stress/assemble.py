@@ -1,6 +1,6 @@
 """From integrals of heads and pairs to the mean and covariance of the averaged output, with an error for each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -27,6 +27,10 @@ class Found:
     variance_error: float
     mass: float
     evaluations: int
+    # What of the covariance's error comes from the bulk, and not from the rules.
+    bulk_error: float = 0.0
+    # For a block between two heads: the size of the heads' own covariances, which it may be far smaller than.
+    scale: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,9 @@ class Integrals:
     pairs: dict[tuple[int, int], Triple]
 
     @classmethod
-    def of(cls, scores: Scores, error: float, tick: Tick | None = None) -> "Integrals":
-        """Integrate every head and every pair of heads that have noise in common."""
-        # The error of the rules is some forty times `error`; that of the bulk may be a little more.
-        split = Split.of(scores, 60 * error)
+    def of(cls, scores: Scores, error: float, left: float, tick: Tick | None = None) -> "Integrals":
+        """Integrate every head and every pair of heads that have noise in common: `error` of the rules, `left` of the bulk."""
+        split = Split.of(scores, left)
         accuracy = Accuracy(error, len(split.wide))
         heads = [one_head(scores, head, split, accuracy) for head in range(scores.heads)]
         coupled = [pair for pair in combinations(range(scores.heads), 2) if scores.coupled[pair]]
@@ -73,7 +76,7 @@ class Integrals:
         """Return the law of the mean over all heads, or one head-by-head block of the covariance."""
         heads = self.scores.heads
         diagonal = {(h, h): triple for h, triple in enumerate(self.heads)}
-        units = diagonal | self.pairs if block is None else {k: v for k, v in (diagonal | self.pairs).items() if k == block}
+        units = {k: v for k, v in (diagonal | self.pairs).items() if block is None or set(k) <= set(block)}
         share = 1 / heads**2 if block is None else 1.0
         turn = self._coordinates(units)
         means = np.stack([self.means(grade) for grade in range(3)]) @ turn
@@ -81,17 +84,17 @@ class Integrals:
         totals = np.zeros((3, turn.shape[1], turn.shape[1]))
         weights = np.zeros((3, len(wide)))
         factors = np.zeros((3, 2, heads, heads))
-        sizes = np.zeros(heads)
+        own = np.zeros(totals.shape[1:])
         for (h, g), triple in units.items():
             left, right = triple[0].left @ turn, triple[0].right @ turn
-            twice = share * (1 + (h != g and block is None))
+            twice = share * (1 + (h != g)) if block is None else float((h, g) == block)
             for grade, moments in enumerate(triple):
                 part = left.T @ (moments.core @ right) - np.outer(means[grade, h], means[grade, g])
                 summed, total = self._weighted(moments, wide, (h, g), turn)
                 part += total * np.outer(offsets[h], offsets[g]) - np.outer(summed, offsets[g]) - np.outer(offsets[h], summed)
                 totals[grade] += twice * part
                 if grade == 0 and h == g:
-                    sizes[h] = np.sqrt(np.linalg.norm(part + (wide.T * moments.keys) @ wide))
+                    own += part + (wide.T * moments.keys) @ wide
                 weights[grade] += twice * moments.keys
                 factors[grade, 0, h, g] += twice * moments.bulk[0]
                 factors[grade, 1, h, g] += twice * moments.bulk[1]
@@ -102,9 +105,8 @@ class Integrals:
         grams = self._keys(factors)
         best = 2 if self.split.bulk is not None else 0
         covariance = turn @ totals[best] @ turn.T + grams[best]
-        # Heads may cancel in the total; errors are relative to what is added up.
-        added = share * sum(sizes[h] * sizes[g] * (1 + (h != g)) for h, g in units)
-        size = max(float(np.linalg.norm(covariance)), float(added), 1e-300)
+        added = share * _added(own, units if block is None else [block])
+        size = max(float(np.linalg.norm(covariance)), added, 1e-300)
         changes = [
             float(np.linalg.norm(totals[grade] - totals[0]) + np.linalg.norm(grams[grade] - grams[0])) for grade in (1, 2)
         ]
@@ -121,6 +123,8 @@ class Integrals:
             max(error, self._error(traces[0] / trace, traces[1] / trace) * trace),
             self.mass,
             self.evaluations,
+            changes[1],
+            added if block is not None and block[0] != block[1] else 0.0,
         )
 
     def _coordinates(self, units: dict[tuple[int, int], Triple]) -> Float[np.ndarray, "v c"]:
@@ -164,3 +168,13 @@ class Integrals:
                 for grade, weights in enumerate((features @ flat).T):
                     grams[grade] += (values * weights[:, None]).T @ values
         return grams
+
+
+def _added(own: Float[np.ndarray, "c c"], units: Iterable[tuple[int, int]]) -> float:
+    """Bound what errors are relative to, where heads may cancel, by the sum of the heads' own covariances L_h L_h^T.
+
+    A relative error of 1 in each block of second moments is L W L^T with L = (L_1 .. L_H) and blocks of norm 1 in W, so it is
+    at most |L|^2 |W|, the norm of sum L_h L_h^T times the root of the number of blocks.
+    """
+    blocks = sum(1 + (h != g) for h, g in units)
+    return float(np.sqrt(blocks)) * float(np.linalg.norm(own, 2))

@@ -19,6 +19,8 @@ METHODS = ("laplace", "pairs", "hybrid", "montecarlo", "delta")
 # Seconds of integration beyond which sampling is tried instead.
 _PATIENCE = 60.0
 _FINEST = 1e-15
+# What the bulk may be off by, in units of the error that rules are chosen for: a rule is off by some forty.
+_BULK = 60.0
 # With so few scores nothing takes long.
 _FEW = 64
 
@@ -70,7 +72,7 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
         if tried.covariance_error <= tolerance * float(np.linalg.norm(tried.covariance)):
             return "delta", "the noise is tiny"
     lone = not np.triu(scores.coupled, 1).any()
-    seconds = _seconds(scores, tolerance)
+    seconds = _seconds(scores, tolerance / 300, _BULK * tolerance / 300)
     if seconds > _PATIENCE:
         return ("hybrid" if scores.count * scores.heads > 64 else "montecarlo"), f"integrals would take some {seconds:.0f} s"
     if lone:
@@ -78,12 +80,12 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
     return "pairs", "the heads share noise"
 
 
-def _seconds(scores: Scores, tolerance: float) -> float:
+def _seconds(scores: Scores, error: float, left: float) -> float:
     """Guess how long the integrals take."""
     if scores.count * scores.heads <= _FEW and float(scores.variance.max()) < 100:
         return 0.0
-    wide = scores.wide(tolerance / 5)
-    accuracy = Accuracy(tolerance / 300, len(wide))
+    wide = scores.wide(left)
+    accuracy = Accuracy(error, len(wide))
     deviation = scores.deviation[wide]
     nodes = (2 * accuracy.reach * deviation.max(axis=0, initial=0.0) + accuracy.digits + 5) / accuracy.step
     inner = np.minimum(2 * accuracy.reach * np.maximum(deviation, 1.0) / accuracy.fine, 4 * len(accuracy.scores()))
@@ -95,9 +97,9 @@ def _seconds(scores: Scores, tolerance: float) -> float:
     return single + double
 
 
-def _late(scores: Scores, error: float, start: float) -> bool:
+def _late(scores: Scores, error: float, left: float, start: float) -> bool:
     """Say whether integrals of a smaller error would take too long."""
-    return bool(time.monotonic() - start > _PATIENCE / 6 or _seconds(scores, 300 * error) > _PATIENCE)
+    return bool(time.monotonic() - start > _PATIENCE / 6 or _seconds(scores, error, left) > _PATIENCE)
 
 
 def _check_independent(scores: Scores, method: str) -> None:
@@ -112,13 +114,17 @@ def _check_independent(scores: Scores, method: str) -> None:
 
 
 def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | None) -> Found:
-    """Integrate, with finer rules until the error is within the tolerance."""
+    """Integrate, with finer rules and a smaller bulk until the error is within the tolerance."""
     error, start = max(min(tolerance / 300, 1e-3), _FINEST), time.monotonic()
+    left = _BULK * error
     while True:
-        found = Integrals.of(scores, error, tick).found(block)
-        size = float(np.linalg.norm(found.covariance))
+        found = Integrals.of(scores, error, left, tick).found(block)
+        size = max(float(np.linalg.norm(found.covariance)), found.scale)
         enough = max(tolerance * size, 1e-15 * scores.length**2)
-        finer = max(error * min(1e-2, 0.3 * enough / max(found.covariance_error, 1e-300)), _FINEST)
-        if found.covariance_error <= enough or error <= _FINEST or _late(scores, finer, start):
+        less = left * min(0.1, 0.1 * enough / found.bulk_error) if found.bulk_error > 0.9 * enough else left
+        room = 0.9 * enough if less < left else enough - found.bulk_error
+        rule = found.covariance_error - found.bulk_error
+        finer = max(error * min(1e-2, 0.5 * room / rule), _FINEST) if rule > room else error
+        if found.covariance_error <= enough or (finer, less) == (error, left) or _late(scores, finer, less, start):
             return found
-        error = finer
+        error, left = finer, less

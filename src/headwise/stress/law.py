@@ -46,8 +46,9 @@ class Law(Shown):
         Nodes, points or draws.
     weights_sum
         A check: what the expected weights sum to.
-    heads, cross
-        With ``per_head=True``: the law of each head, and the ``(h, h, v, v)`` covariances between them.
+    heads, cross, cross_error
+        With ``per_head=True``: the law of each head, the ``(h, h, v, v)`` covariances between them and the ``(h, h)`` errors
+        of those (Frobenius norm).
     """
 
     scores: Scores
@@ -59,6 +60,7 @@ class Law(Shown):
     turn: Float[np.ndarray, "v c"] | None = None
     heads: "tuple[Law, ...] | None" = None
     cross: Float[np.ndarray, "h h v v"] | None = field(default=None)
+    cross_error: Float[np.ndarray, "h h"] | None = field(default=None)
 
     @property
     def mean(self) -> Float[np.ndarray, " v"]:
@@ -311,18 +313,19 @@ def _per_head(
 ) -> dict[str, Any]:
     """Return the law of each head, and the covariances between heads."""
     count, width = scores.heads, scores.given.shape[1]
-    blocks = np.zeros((count, count, width, width))
+    blocks, errors = np.zeros((count, count, width, width)), np.zeros((count, count))
     laws = []
     for h in range(count):
         own = Scores(scores.queries[h : h + 1], scores.keys, scores.given)
         answer = solved(own, "auto" if method == "pairs" else method, tolerance, seed, progress)
         laws.append(Law(own, answer.found, answer.method, answer.reason, tolerance, seed, turn))
-        blocks[h, h] = answer.found.covariance
+        blocks[h, h], errors[h, h] = answer.found.covariance, answer.found.covariance_error
         for g in range(h + 1, count):
             if scores.coupled[h, g]:
                 two = Scores(scores.queries[[h, g]], scores.keys, scores.given)
-                blocks[h, g] = solved(two, method, tolerance, seed, progress, block=(0, 1)).found.covariance
-                blocks[g, h] = blocks[h, g].T
+                found = solved(two, method, tolerance, seed, progress, block=(0, 1)).found
+                blocks[h, g], errors[h, g] = found.covariance, found.covariance_error
+                blocks[g, h], errors[g, h] = blocks[h, g].T, errors[h, g]
     if turn is not None:
         blocks = np.einsum("vc,hgcd,xd->hgvx", turn, blocks, turn, optimize=True)
-    return {"heads": tuple(laws), "cross": blocks}
+    return {"heads": tuple(laws), "cross": blocks, "cross_error": errors}
