@@ -138,10 +138,10 @@ def _exponentials(x, top, space):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_STRICT)
-def _own_scores(z, own, start, x):  # type: ignore[no-untyped-def]
+def _own_scores(z, own, start, mean, x):  # type: ignore[no-untyped-def]
     """Mix normals into the scores of one head by each key's own root."""
     for i in range(len(x)):
-        x[i] = F(0)
+        x[i] = mean[i]
     for g in range(len(own)):
         row = own[g, start : start + len(x)]
         for i in range(len(x)):
@@ -149,22 +149,38 @@ def _own_scores(z, own, start, x):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=_STRICT)
-def _plus(x, y, out):  # type: ignore[no-untyped-def]
-    for i in range(len(out)):
-        out[i] = x[i] + y[i]
+def _start(mean, a, y, b, z, x):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        x[i] = mean[i] + (a * y[i] + b * z[i])
+
+
+@njit(fastmath=_STRICT)
+def _more(a, y, b, z, x):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        x[i] += a * y[i] + b * z[i]
 
 
 @njit
-def _noise(key, draw, start, size, z, words, space):  # type: ignore[no-untyped-def]
+def _shared_scores(z, root, mean, x):  # type: ignore[no-untyped-def]
+    """Mix normals into the scores of one head by a row of the root that all keys share, which ends with its own place."""
+    size = len(x)
+    _start(mean, root[0], z[0, :size], root[1], z[1, :size], x)
+    for g in range(2, len(root), 2):
+        if root[g] != 0 or root[g + 1] != 0:
+            _more(root[g], z[g, :size], root[g + 1], z[g + 1, :size], x)
+
+
+@njit
+def _noise(key, draw, start, size, heads, z, words, space):  # type: ignore[no-untyped-def]
     """Fill `z` (heads or one more, keys of a block) with normals; one head takes both numbers of a pair for two keys."""
     a, b = words
-    if len(z) == 1:
+    if heads == 1:
         half = (size + 1) // 2
         _bits(key, U(start // 2), U(draw), a[:half], b[:half])
         _normals(a[:half], b[:half], space, z[0, :half], space[1, :half])
         z[0, half:size] = space[1, : size - half]
         return
-    pairs = len(z) // 2
+    pairs = (heads + 1) // 2
     for pair in range(pairs):
         _bits(key, U(start), U(draw * pairs + pair), a[:size], b[:size])
         _normals(a[:size], b[:size], space, z[2 * pair, :size], z[2 * pair + 1, :size])
@@ -175,21 +191,21 @@ def _mix(z, mean, roots, start, x):  # type: ignore[no-untyped-def]
     """Fill `x` (heads, keys of a block) with scores: by the root that all share, by each key's own, or for special keys."""
     shared, own, special, theirs = roots
     heads, size = len(x), min(BLOCK, mean.shape[1] - start)
+    stop = start + size
     if own.shape[0]:
         for h in range(heads):
-            _own_scores(z, own[h], start, x[h, :size])
-    else:
-        np.dot(shared, z[:heads], x)
-        for place in range(len(special)):
-            i = special[place] - start
-            if 0 <= i < size:
-                for h in range(heads):
-                    score = F(0)
-                    for g in range(heads):
-                        score += theirs[place, h, g] * z[g, i]
-                    x[h, i] = score
+            _own_scores(z, own[h], start, mean[h, start:stop], x[h, :size])
+        return
     for h in range(heads):
-        _plus(x[h, :size], mean[h, start : start + size], x[h, :size])
+        _shared_scores(z, shared[h], mean[h, start:stop], x[h, :size])
+    for place in range(len(special)):
+        i = special[place] - start
+        if 0 <= i < size:
+            for h in range(heads):
+                score = mean[h, special[place]]
+                for g in range(heads):
+                    score += theirs[place, h, g] * z[g, i]
+                x[h, i] = score
 
 
 @njit
@@ -198,13 +214,13 @@ def weights(key, first, mean, roots, out):  # type: ignore[no-untyped-def]
     heads, count = mean.shape
     blocks = (count + BLOCK - 1) // BLOCK
     words, space = (np.empty(BLOCK, U), np.empty(BLOCK, U)), np.empty((2, BLOCK), F)
-    z = np.zeros((1 if heads == 1 else heads + heads % 2, BLOCK), F)
+    z = np.zeros((heads + heads % 2, BLOCK), F)
     x, tops = np.empty((blocks, heads, BLOCK), F), np.empty((heads, blocks), F)
     for draw in range(out.shape[0]):
         total, top = np.zeros(heads), np.full(heads, -np.inf, F)
         for block in range(blocks):
             size = min(BLOCK, count - block * BLOCK)
-            _noise(key, first + draw, block * BLOCK, size, z, words, space)
+            _noise(key, first + draw, block * BLOCK, size, heads, z, words, space)
             _mix(z, mean, roots, block * BLOCK, x[block])
             for h in range(heads):
                 found = x[block, h, :size]

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float32
 
 # Scores are drawn in blocks of so many keys; which number belongs to which key depends on it.
-BLOCK = 4096
+BLOCK = 2048
 _PARITY = 0x1BD11BDA
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24), (13, 15, 26, 6), (17,))
 

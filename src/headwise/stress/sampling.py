@@ -31,6 +31,11 @@ def roots(covariance: Float[np.ndarray, "k h h"]) -> Float[np.ndarray, "k h h"]:
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 
+def _triangle(root: Float[np.ndarray, "h h"]) -> Float[np.ndarray, "h h"]:
+    """Return the lower triangular root of the same matrix, which is less work to multiply by; it may be singular."""
+    return np.asarray(np.linalg.qr(root.T, mode="r").T)
+
+
 def contexts(scores: Scores, draws: int, rng: np.random.Generator) -> Float[np.ndarray, "draws h v"]:
     """Draw the context of every head, relative to the centre of the values."""
     nobody = np.zeros(0, dtype=np.intp)
@@ -87,7 +92,7 @@ class Sampler:
         own = np.zeros(count, dtype=bool)
         for rows, covariance in scores.blocks():
             own[rows] = (np.abs(covariance - first) > 1e-12 * np.abs(first).max(initial=0.0)).any(axis=(1, 2))
-        self.shared = roots(first[None])[0].astype(np.float32)
+        self.shared = _triangle(roots(first[None])[0]).astype(np.float32)
         self.own = np.zeros((0, heads, count), dtype=np.float32)
         self.special = np.flatnonzero(own)
         self.roots = np.zeros((0, heads, heads), dtype=np.float32)
@@ -107,7 +112,8 @@ class Sampler:
 
             out = np.empty((draws, self.scores.count), dtype=np.float32)
             words = np.uint32(seed[0]), np.uint32(seed[1])
-            fused.weights(words, first, self.mean, (self.shared, self.own, self.special, self.roots), out)
+            even = np.pad(self.shared, ((0, 0), (0, len(self.shared) % 2)))
+            fused.weights(words, first, self.mean, (even, self.own, self.special, self.roots), out)
             return out
         noise = normals(seed, np.arange(first, first + draws), self.scores.count, self.scores.heads)
         if len(self.own):
