@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 study: .venv/study.done
 	$(BIN)/headwise study
 
-test: lint .venv/test.done .venv-light/done
+test: lint .venv/test.done .venv-light/done .venv/browser.done
 	$(BIN)/pytest --numprocesses 2
 	.venv-light/bin/python -m pytest --noconftest tests/light
 
@@ -35,13 +35,19 @@ clean:
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 
 .venv/study.done: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable ".[plot]"
+	$(PIP) --editable ".[study]"
 	@touch $@
 
 # torch comes first: with it in place, nothing that asks for torch takes another build of it.
 .venv/test.done: .venv/study.done
 	$(PIP) torch
 	$(PIP) --group test
+	@touch $@
+
+# The browser that pages are tried in.
+.venv/browser.done: .venv/bin/python
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || \
+		{ echo "error: the tests need the Debian package chromium. Run as root: apt-get install chromium" >&2; exit 2; }
 	@touch $@
 
 # The core install and pytest, nothing else: what works here works without any extra.

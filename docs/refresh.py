@@ -1,6 +1,6 @@
-"""Write again what the code makes of the documents: the help texts, the output of `make study`, the picture.
+"""Write again what the code makes of the documents: help texts, tables, pictures, and the exercise as worked by the study.
 
-Run ``python docs/refresh.py`` after a change to the command line; a test says when it is needed.
+Run ``python docs/refresh.py`` after a change to the command line, the study or the pictures; a test says when it is needed.
 """
 
 import os
@@ -10,8 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from headwise.study.figures import averaging, hull
-from headwise.study.noise_figures import cloud
+from headwise.study import run
+from headwise.study.figures import save
+from headwise.study.worked import page
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +36,9 @@ def refreshed(block: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    for draw in (averaging, cloud, hull):
-        draw(ROOT / "docs" / "pictures")
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        page.write_text(re.sub(r"^```console\n(.*?)^```$", refreshed, page.read_text(), flags=re.MULTILINE | re.DOTALL))
+    study = run()
+    for part in study.parts:
+        save(part.picture, ROOT / "docs" / "pictures" / f"{part.picture.name}.svg")
+    (ROOT / "docs" / "exercise.md").write_text(page(study, "pictures"))
+    for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        path.write_text(re.sub(r"^```console\n(.*?)^```$", refreshed, path.read_text(), flags=re.MULTILINE | re.DOTALL))

@@ -120,15 +120,19 @@ def at_least(value: SupportsFloat) -> str:
     return _directed(value, ROUND_FLOOR)
 
 
-def at_most(value: SupportsFloat) -> str:
-    """Write an upper bound for a sentence: four digits, never rounded down."""
-    return _directed(value, ROUND_CEILING)
+def at_most(value: SupportsFloat, digits: int = 4) -> str:
+    """Write an upper bound for a sentence: a few digits, never rounded down.
+
+    >>> at_most(0.00012301, 2)
+    '0.00013'
+    """
+    return _directed(value, ROUND_CEILING, digits)
 
 
-def _directed(value: SupportsFloat, way: str) -> str:
+def _directed(value: SupportsFloat, way: str, digits: int = 4) -> str:
     if not math.isfinite(float(value)):
         return number(value)
-    return number(Context(prec=4, rounding=way).create_decimal(Decimal(float(value))))
+    return number(Context(prec=digits, rounding=way).create_decimal(Decimal(float(value))))
 
 
 def as_json(data: Mapping[str, Any]) -> str:

@@ -11,8 +11,9 @@ import pytest
 
 import headwise as hw
 from headwise.cli import main
-from headwise.study.figures import averaging, hull
-from headwise.study.noise_figures import cloud
+from headwise.study import figures
+from headwise.study.run import PARTS
+from headwise.study.worked import page as worked_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -68,15 +69,26 @@ def test_every_command_has_its_help_on_a_page(name):
     assert f"$ headwise {name} --help\n" in TEXT
 
 
-@pytest.mark.parametrize("name", [f"{verb}.{name}" for verb in ("design", "stress") for name in getattr(hw, verb).__all__])
+@pytest.mark.parametrize(
+    "name", [f"{verb}.{name}" for verb in ("design", "stress", "study") for name in getattr(hw, verb).__all__]
+)
 def test_every_name_of_a_verb_has_a_page(name):
     assert re.search(rf"auto(function|class):: headwise\.{re.escape(name)}$", TEXT, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("draw", [averaging, cloud, hull])
-def test_pictures_are_those_the_code_draws(draw, tmp_path):
-    path = draw(tmp_path)
-    assert path.read_bytes() == (ROOT / "docs" / "pictures" / path.name).read_bytes()
+@pytest.fixture(scope="module")
+def study():
+    return hw.study.run()
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_pictures_are_those_the_code_draws(study, name):
+    picture = next(part.picture for part in study.parts if part.name == name)
+    assert figures.svg(picture) == (ROOT / "docs" / "pictures" / f"{picture.name}.svg").read_bytes()
+
+
+def test_the_worked_exercise_is_that_of_the_study(study):
+    assert (ROOT / "docs" / "exercise.md").read_text() == worked_page(study, "pictures")
 
 
 def test_the_manual_builds(tmp_path):

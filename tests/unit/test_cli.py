@@ -157,13 +157,24 @@ def test_version(run):
 
 
 def test_study(run):
-    result = run("study", "--json")
+    result = run("study", "--parts", "b, a.ii", "--keys", "12", "--json")
     data = json.loads(result.stdout)
-    assert all(part["holds"] for part in data["parts"])
-    assert data["pictures"] == ["study-out/averaging.svg"]
-    assert "<svg" in Path("study-out/averaging.svg").read_text()
-    assert result.stderr == "wrote study-out/averaging.svg\n"
-    assert "a.ii" in run("study").stdout
+    assert [part["part"] for part in data["parts"]] == ["a.ii", "b.i", "b.ii"]
+    assert data["setting"]["keys"] == 12
+    assert json.loads(Path("study-out/study.json").read_text()) == data
+    assert Path("study-out/study.html").read_text().startswith("<!doctype html>")
+    assert result.stderr == "wrote study-out/study.json\nwrote study-out/study.html\n"
+    assert "0.1761" in run("study", "--parts", "b.ii", "--keys", "12", "--out", "other").stdout
+    assert Path("other/study.html").exists()
+
+
+def test_study_that_fails_ends_with_1(run, monkeypatch):
+    from headwise.study import Finding
+
+    monkeypatch.setattr(Finding, "holds", property(lambda _: False))
+    result = run("study", "--parts", "a.i")
+    assert result.exit_code == 1
+    assert "FAILS" in result.stdout
 
 
 def test_a_reader_that_leaves_early_is_no_mistake(tmp_path):

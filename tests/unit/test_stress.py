@@ -1,6 +1,7 @@
 """The law of the output: what it carries, what it refuses, and that nothing depends on chance that should not."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -242,6 +243,30 @@ def test_linear_terms_that_cancel_are_not_called_tiny_noise():
     forced = law([1.0], hw.RandomKeys([[40.0], [0.0]], isotropic=100.0), np.eye(2), method="delta")
     assert forced.variance_error > 3.9e-3
     assert not forced.met
+
+
+@pytest.mark.parametrize("scale", [10.0, 20.0, 30.0])
+@pytest.mark.parametrize("method", ["laplace", "pairs", "delta"])
+def test_firm_copies_keep_their_digits(scale, method):
+    """Each head is at its value up to a leak of e^-scale, so that little of the output varies: first order is exact here."""
+    alpha, leak = 1e-8 / scale**2, 5 / (math.exp(scale) + 5)
+    found = law(scale * E[:2], hw.RandomKeys(E, isotropic=alpha), E, method=method)
+    # sum_i a_i^2 |v_i - c|^2 for one head, its leak spread evenly over five others; two independent heads.
+    context = np.array([-leak, *[leak / 5] * 5])
+    square = (1 - leak) ** 2 * (context**2).sum() + 5 * (leak / 5) ** 2 * (
+        (1 - leak) ** 2 + (1 - leak / 5) ** 2 + 4 * (leak / 5) ** 2
+    )
+    truth = square * alpha * scale**2 / 2
+    assert abs(found.variance - truth) <= found.variance_error + 1e-7 * truth
+    assert found.variance_error <= 0.05 * truth
+
+
+def test_rounding_is_part_of_the_error():
+    """At a scale of 60 the other keys are below the last digit of a weight."""
+    found = law(60 * E[:2], hw.RandomKeys(E, isotropic=1e-8), E)
+    squared = found.mean_squared_error((E[0] + E[1]) / 2)
+    assert squared.value <= squared.error
+    assert 1e-40 < squared.error < 1e-20
 
 
 def test_outputs_that_are_certain_take_no_time():

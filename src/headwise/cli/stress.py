@@ -57,9 +57,10 @@ def stress(queries: str, means: str, values: str, **options: Any) -> None:  # no
     if options["out"] is not None:
         write_array(options["out"], found.covariance)
     if drawn is not None:
-        from headwise.study.noise_figures import error_curve  # noqa: PLC0415  loads matplotlib
+        from headwise.study.curves import error_picture  # noqa: PLC0415
+        from headwise.study.figures import save  # noqa: PLC0415
 
-        error_curve(drawn, Path(options["curve_file"]))
+        save(error_picture(drawn), Path(options["curve_file"]))
     _print([part for part in (found, helped, drawn) if part is not None], found, target, as_json=options["as_json"])
 
 

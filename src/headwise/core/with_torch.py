@@ -91,6 +91,17 @@ def linear_maps(matrices: Mapping[str, np.ndarray]) -> Any:  # noqa: ANN401  a t
     return maps
 
 
+def multi_head(maps: Mapping[str, np.ndarray], tokens: np.ndarray, heads: int) -> np.ndarray:
+    """Return what ``nn.MultiheadAttention`` with square maps and no bias makes of tokens, in double precision."""
+    torch = _torch("multi_head")
+    module = torch.nn.MultiheadAttention(tokens.shape[1], heads, bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        module.in_proj_weight.copy_(torch.from_numpy(np.concatenate([maps[name] for name in ("query", "key", "value")])))
+        module.out_proj.weight.copy_(torch.from_numpy(maps["output"]))
+        given = torch.from_numpy(tokens)
+        return np.asarray(module(given, given, given)[0].numpy())
+
+
 def _torch(function: str) -> Any:  # noqa: ANN401  a module
     try:
         import torch  # noqa: PLC0415

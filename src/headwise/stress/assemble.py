@@ -82,24 +82,23 @@ class Integrals:
         means = np.stack([self.means(grade) for grade in range(3)]) @ turn
         offsets, wide = self.scores.offsets @ turn, self.scores.values(self.split.wide) @ turn
         totals = np.zeros((3, turn.shape[1], turn.shape[1]))
-        weights = np.zeros((3, len(wide)))
         factors = np.zeros((3, 2, heads, heads))
         own = np.zeros(totals.shape[1:])
         for (h, g), triple in units.items():
             left, right = triple[0].left @ turn, triple[0].right @ turn
+            away = wide - offsets[h], wide - offsets[g]
             twice = share * (1 + (h != g)) if block is None else float((h, g) == block)
             for grade, moments in enumerate(triple):
                 part = left.T @ (moments.core @ right) - np.outer(means[grade, h], means[grade, g])
-                summed, total = self._weighted(moments, wide, (h, g), turn)
+                part += (away[0].T * moments.keys) @ away[1]
+                summed, total = self._bulk_sums(moments, (h, g), turn)
                 part += total * np.outer(offsets[h], offsets[g]) - np.outer(summed, offsets[g]) - np.outer(offsets[h], summed)
                 totals[grade] += twice * part
                 if grade == 0 and h == g:
-                    own += part + (wide.T * moments.keys) @ wide
-                weights[grade] += twice * moments.keys
+                    own += part
                 factors[grade, 0, h, g] += twice * moments.bulk[0]
                 factors[grade, 1, h, g] += twice * moments.bulk[1]
                 factors[grade, 1, g, h] += twice * moments.bulk[2]
-        totals += (wide.T * weights[:, None, :]) @ wide
         if block is None:
             totals = (totals + np.swapaxes(totals, 1, 2)) / 2
         grams = self._keys(factors)
@@ -114,13 +113,14 @@ class Integrals:
         shifts = [float(np.linalg.norm((means[grade] - means[0]).mean(axis=0))) for grade in (1, 2)]
         trace = max(float(np.trace(covariance)), size)
         length = float(np.sqrt(trace))
-        error = self._error(changes[0] / size, changes[1] / size) * size
+        doubt, rounding = self.scores.rounding(trace)
+        error = self._error(changes[0] / size, changes[1] / size) * size + rounding
         return Found(
             self.scores.centre + (self.scores.offsets + self.means(best)).mean(axis=0),
             covariance,
-            self._error(shifts[0] / length, shifts[1] / length) * length,
+            self._error(shifts[0] / length, shifts[1] / length) * length + doubt,
             error,
-            max(error, self._error(traces[0] / trace, traces[1] / trace) * trace),
+            max(error, self._error(traces[0] / trace, traces[1] / trace) * trace + rounding),
             self.mass,
             self.evaluations,
             changes[1],
@@ -135,17 +135,14 @@ class Integrals:
             return np.eye(width)
         return np.linalg.qr(np.concatenate([*vectors, self.scores.values(self.split.wide), self.scores.offsets]).T)[0]
 
-    def _weighted(
-        self, moments: Moments, wide: np.ndarray, pair: tuple[int, int], turn: np.ndarray
-    ) -> tuple[Float[np.ndarray, " c"], float]:
-        """Return the sum over keys of weights times values, and of weights."""
-        summed, total = moments.keys @ wide, float(moments.keys.sum())
+    def _bulk_sums(self, moments: Moments, pair: tuple[int, int], turn: np.ndarray) -> tuple[Float[np.ndarray, " c"], float]:
+        """Return the sum over the bulk of weights times values, and of weights."""
         bulk, (h, g) = self.split.bulk, pair
-        if bulk is not None:
-            parts = zip(moments.bulk, (bulk.second[h, g], bulk.third[h, g], bulk.third[g, h]), strict=True)
-            vector = np.asarray(sum(factor * part for factor, part in parts))
-            summed, total = summed + vector[:-1] @ turn, total + float(vector[-1])
-        return summed, total
+        if bulk is None:
+            return np.zeros(turn.shape[1]), 0.0
+        parts = zip(moments.bulk, (bulk.second[h, g], bulk.third[h, g], bulk.third[g, h]), strict=True)
+        vector = np.asarray(sum(factor * part for factor, part in parts))
+        return vector[:-1] @ turn, float(vector[-1])
 
     def _error(self, coarse: float, fourth: float) -> float:
         """Turn the changes from a coarser rule, and those that the guess of the last order made, into a relative error.

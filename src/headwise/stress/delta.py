@@ -18,26 +18,25 @@ def delta(scores: Scores, block: tuple[int, int] | None = None) -> Found:
     covariance = np.zeros((width, width))
     shift = np.zeros((scores.heads, width))
     offsets = scores.offsets
+    coupled = [(h, h) for h in range(scores.heads)] + np.argwhere(np.triu(scores.coupled, 1)).tolist()
+    pairs = coupled if block is None else [block]
     for rows, given in scores.blocks():
         shares, values = scores.shares[rows], scores.values(rows)
-        products = shares[:, :, None] * shares[:, None, :] * given
-        if block is not None:
-            chosen = np.zeros_like(products)
-            chosen[:, block[0], block[1]] = products[:, block[0], block[1]]
-            products = chosen
-        covariance += np.einsum("khg,kv,kx->vx", products, values, values, optimize=True)
-        sums = np.einsum("khg,kv->hgv", products, values, optimize=True)
-        covariance -= np.einsum("hgv,gx->vx", sums, offsets) + np.einsum("hv,hgx->vx", offsets, sums)
-        covariance += np.einsum("hg,hv,gx->vx", products.sum(axis=0), offsets, offsets)
+        # Every key from the context of each head: where that is nearly a key's value, nothing else would keep the digits.
+        away = [values - offset for offset in offsets]
+        for h, g in pairs:
+            weights = shares[:, h] * shares[:, g] * given[:, h, g] * (1 + (h != g and block is None))
+            covariance += (away[h] * weights[:, None]).T @ away[g]
         # Second order: half the trace of the second derivative, a_i (1 - 2 a_i) var_i (v_i - c0) / 2.
         bend = shares * (1 - 2 * shares) * scores.variance[rows] / 2
         shift += bend.T @ values - bend.sum(axis=0)[:, None] * offsets
     if block is None:
-        covariance /= scores.heads**2
-    error = _neglected(scores) + 1e-14 * float(np.linalg.norm(covariance)) + 1e-30 * scores.length**2
+        covariance = (covariance + covariance.T) / (2 * scores.heads**2)
+    doubt, rounding = scores.rounding(float(np.trace(covariance)))
+    error = _neglected(scores) + 1e-14 * float(np.linalg.norm(covariance)) + rounding
     mean = scores.centre + (offsets + shift).mean(axis=0)
-    doubt = np.sqrt(error) * np.sqrt(float(scores.variance.max())) + 1e-15 * float(np.abs(scores.given).max())
-    return Found(mean, covariance, float(doubt), error, error, 1.0, scores.count)
+    shifted = float(np.sqrt(error) * np.sqrt(float(scores.variance.max())))
+    return Found(mean, covariance, shifted + doubt, error, error, 1.0, scores.count)
 
 
 def _neglected(scores: Scores) -> float:

@@ -87,11 +87,10 @@ class Law(Shown):
     def error(self) -> float:
         """Error of the covariance relative to its size."""
         size = float(np.linalg.norm(self.found.covariance))
-        return (
-            self.covariance_error / size
-            if size > 0
-            else (0.0 if self.covariance_error <= 1e-14 * self.scores.length**2 else np.inf)
-        )
+        if size > 0:
+            return self.covariance_error / size
+        nothing = max(1e-14 * self.scores.length**2, (1e-14 * float(np.abs(self.scores.given).max())) ** 2)
+        return 0.0 if self.covariance_error <= nothing else np.inf
 
     @property
     def met(self) -> bool:

@@ -33,7 +33,7 @@ def roots(covariance: Float[np.ndarray, "k h h"]) -> Float[np.ndarray, "k h h"]:
 
 def _triangle(root: Float[np.ndarray, "h h"]) -> Float[np.ndarray, "h h"]:
     """Return the lower triangular root of the same matrix, which is less work to multiply by; it may be singular."""
-    return np.asarray(np.linalg.qr(root.T, mode="r").T)
+    return np.linalg.qr(root.T)[1].T
 
 
 def contexts(scores: Scores, draws: int, rng: np.random.Generator) -> Float[np.ndarray, "draws h v"]:

@@ -120,6 +120,12 @@ class Scores:
         blocks = (self.values(slice(start, start + _BLOCK)) for start in range(0, self.count, _BLOCK))
         return float(np.sqrt(max(float((block**2).sum(axis=1).max()) for block in blocks)))
 
+    def rounding(self, trace: float) -> tuple[float, float]:
+        """Return what rounding may do to a mean, and to a covariance of some trace: contexts are off by a little."""
+        doubt = 1e-15 * float(np.abs(self.given).max(initial=0.0))
+        moved = doubt * float(np.sqrt(min(float(self.variance.max()), 1.0)))
+        return doubt, moved * (2 * float(np.sqrt(max(trace, 0.0))) + moved)
+
     @property
     def certain(self) -> bool:
         """Whether the output cannot vary: one key, one value, or no noise."""

@@ -1,68 +1,160 @@
-"""Run the parts that exist, draw the picture, and keep both as one result."""
+"""Run the parts and keep them as one result, which writes itself as a page, as data and as a notebook."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from headwise.shown import Shown, Summary, number
-from headwise.study.parts import Part, parts
+from headwise.arrays import Given
+from headwise.errors import FileError, OptionError
+from headwise.files import replacing
+from headwise.shown import Shown, Summary, as_json
+from headwise.study import beyond, part_a, part_b, part_c, part_d, part_e
+from headwise.study.part import Part
+from headwise.study.setting import Setting, checked
+from headwise.version import __version__
 
-_TO_COME = "to come: b.i, c and d (noisy keys, one head against two), e.ii (key, query and value matrices)"
+PARTS: Mapping[str, Callable[[Setting], Part]] = {
+    "a.i": part_a.distribution,
+    "a.ii": part_a.margin,
+    "a.iii": part_a.output,
+    "a.iv": part_a.who,
+    "b.i": part_b.extraction,
+    "b.ii": part_b.average_of_two,
+    "c.i": part_c.tiny_noise,
+    "c.ii": part_c.length_noise,
+    "d.i": part_d.copies,
+    "d.ii": part_d.two_heads,
+    "e.i": part_e.plain,
+    "e.ii": part_e.matrices,
+    "beyond.i": beyond.side_by_side,
+    "beyond.ii": beyond.robust_queries,
+    "beyond.iii": beyond.transformers,
+}
 
 
 @dataclass(frozen=True, repr=False)
 class Study(Shown):
-    """What the study found, part by part, and where its pictures lie."""
+    """What the study found, part by part."""
 
+    setting: Setting
     parts: Sequence[Part]
-    pictures: Sequence[Path]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every part holds."""
+        return all(part.holds for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every part as plain data."""
+        """Return every part as plain data, with the numbers of its picture."""
         return {
             "kind": "study",
-            "parts": [{**asdict(part), "holds": part.holds} for part in self.parts],
-            "pictures": [str(path) for path in self.pictures],
+            "version": __version__,
+            "setting": self.setting.to_dict(),
+            "holds": self.holds,
+            "parts": [part.to_dict() for part in self.parts],
         }
 
     def summary(self) -> Summary:
         """Describe each part by one row."""
-        rows = [
-            [
-                part.name,
-                part.claim,
-                number(part.found),
-                number(part.tolerance if part.holds else abs(part.found - part.expected)),
-                "holds" if part.holds else "FAILS",
-            ]
-            for part in self.parts
-        ]
-        return Summary("The attention exercise", ["part", "claim", "found", "formula within", ""], rows, [_TO_COME])
+        rows = [[part.name, part.title, part.headline.shown, part.headline.within, part.verdict] for part in self.parts]
+        return Summary("The attention exercise", ["part", "claim", "found", "error", ""], rows)
 
     def __repr__(self) -> str:
         """Return one line; `print` shows the table."""
-        return f"<Study of {len(self.parts)} parts>"
+        return f"<Study of {len(self.parts)} parts: {'all hold' if self.holds else 'not all hold'}>"
+
+    def write(self, folder: str | Path, *, notebook: bool = False) -> list[Path]:
+        """Write `study.json`, and `study.html` where matplotlib and the rest of ``headwise[study]`` are installed.
+
+        Each file takes the place of an old one only when it is whole.
+
+        Parameters
+        ----------
+        folder
+            Made if it is not there.
+        notebook
+            Write `study.ipynb` as well, which runs from top to bottom.
+
+        Returns
+        -------
+        list
+            The files.
+        """
+        from headwise.study import report  # noqa: PLC0415
+
+        pages = {"study.json": as_json(self.to_dict())}
+        if notebook:
+            from headwise.study.notebook import written  # noqa: PLC0415
+
+            pages["study.ipynb"] = written(self)
+        if not report.missing():
+            pages["study.html"] = report.page(self)
+        place = Path(folder)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError("", f"{place}: the folder must be one that can be made, but it says: {error.strerror}") from None
+        for name, text in pages.items():
+            with replacing(place / name) as stream:
+                stream.write(text.encode())
+        return [place / name for name in pages]
 
 
-def run(*, out: str | Path | None = None) -> Study:
-    """Work through the exercise.
+def run(
+    *,
+    keys: int | Given = 10,
+    width: int | Given = 16,
+    scale: float | Given = 10.0,
+    length_variance: float | Given = 0.5,
+    seed: int | Given = 0,
+    parts: Sequence[str] | None = None,
+    progress: Callable[[int, int, str], object] | None = None,
+) -> Study:
+    """Work through the attention exercise: every claim computed, with its error.
 
     Parameters
     ----------
-    out
-        Folder for the picture, made if it is not there; None draws nothing. Without matplotlib nothing is drawn.
+    keys, width
+        How many keys there are, and how wide; at least 3 keys, and room for them at right angles.
+    scale
+        Length of the queries in the parts on noise.
+    length_variance
+        Variance of the length of key a.
+    parts
+        Names such as "a.ii", or "c" for all of c; everything unless given.
+    progress
+        Called with the parts done, the parts to do and the name of the next one.
 
     Examples
     --------
-    >>> study = run()
-    >>> all(part.holds for part in study.parts)
-    True
+    >>> study = run(parts=["b.ii", "d"])
+    >>> [(part.name, part.verdict) for part in study.parts]
+    [('b.ii', 'holds'), ('d.i', 'holds'), ('d.ii', 'holds')]
+    >>> round(study.parts[0].headline.value, 4)
+    0.2023
     """
-    pictures = []
-    if out is not None and find_spec("matplotlib"):
-        from headwise.study.figures import averaging  # noqa: PLC0415  loads matplotlib
+    setting = checked(keys, width, scale, length_variance, seed)
+    names = list(PARTS) if parts is None else _chosen(parts)
+    done = []
+    for place, name in enumerate(names):
+        if progress is not None:
+            progress(place, len(names), f"part {name}")
+        done.append(PARTS[name](setting))
+    return Study(setting, done)
 
-        pictures.append(averaging(Path(out)))
-    return Study(list(parts()), pictures)
+
+def _chosen(given: Sequence[str]) -> list[str]:
+    """Return the parts named, in the order of the exercise."""
+    wanted = set()
+    for name in [given] if isinstance(given, str) else given:
+        found = [part for part in PARTS if part == name or part.startswith(f"{name}.")]
+        if not found:
+            close = get_close_matches(str(name), [*PARTS, "beyond"], n=1, cutoff=0.3)
+            step = f"Did you mean {close[0]}?" if close else ""
+            raise OptionError("run", f"parts must be among {', '.join(PARTS)}, but got {name!r}", step)
+        wanted.update(found)
+    if not wanted:
+        raise OptionError("run", "parts must name at least one part, but it names none")
+    return [part for part in PARTS if part in wanted]

@@ -1,0 +1,162 @@
+"""Beyond the exercise: what helps against noise, queries made for it, and heads as Transformers have them."""
+
+import math
+from importlib.util import find_spec
+
+import numpy as np
+
+from headwise.core.heads import MultiHeadAttention
+from headwise.design import robust
+from headwise.stress import law, remedies
+from headwise.study.part import Finding, Part, Proof, told
+from headwise.study.part_c import linear_variance
+from headwise.study.pictures import Heat, Picture, Ranks, Scores
+from headwise.study.setting import Setting
+
+_HEADS, _WIDTH, _TOKENS = 4, 16, 6
+
+
+def side_by_side(setting: Setting) -> Part:
+    """Part beyond.i."""
+    noisy = setting.noisy(setting.tiny)
+    found = remedies(setting.scale * setting.pair, noisy, setting.values, setting.target, seed=setting.seed)
+    plain, best = found["as is"].mean_squared_error, found.ranked[0]
+    again = law(setting.scale * setting.pair, noisy, setting.values).mean_squared_error(setting.target)
+    scaled, normal = found["best scale"].mean_squared_error, found["normalised keys"].mean_squared_error
+    return told(
+        setting,
+        "beyond.i",
+        {"best": best.name, "divided": f"{setting.scale / math.sqrt(setting.width):.3g}", "scale": f"{setting.scale:g}"},
+        (
+            Finding("the least mean squared error", best.mean_squared_error.value, best.mean_squared_error.error),
+            Finding("that of one head as it is", plain.value, plain.error, "=", again.value, again.error),
+            Finding("that at the best scale, against as it is", scaled.value, scaled.error, "<=", plain.value, plain.error),
+            Finding("that of normalised keys", normal.value, normal.error),
+        ),
+        Picture(
+            "remedies",
+            "Mean squared errors of eight remedies as bars, the smallest on top: "
+            + ", ".join(one.name for one in found.ranked),
+            [
+                Ranks(
+                    "mean squared error under length noise",
+                    [one.name for one in found.ranked],
+                    [one.mean_squared_error.value for one in found.ranked],
+                    "mean squared error",
+                )
+            ],
+        ),
+        setting.code()
+        + f"noisy = hw.RandomKeys(keys, isotropic={setting.tiny!r}, along_mean={{0: {setting.length_variance!r}}})\n"
+        f"target = (values[0] + values[1]) / 2\n"
+        f"found = hw.stress.remedies({setting.scale!r} * (keys[0] + keys[1]), noisy, values, target, seed={setting.seed})\n"
+        "print(found)\nfound.ranked[0].mean_squared_error",
+    )
+
+
+def robust_queries(setting: Setting) -> Part:
+    """Part beyond.ii."""
+    noisy = setting.noisy(setting.tiny)
+    found = robust(noisy, setting.values, setting.target, heads=1, seed=setting.seed)
+    error, plain = found.numbers["mean_squared_error"], found.numbers["plain_error"]
+    again = law(found.queries, noisy, setting.values, tolerance=1e-5).mean_squared_error(setting.target)
+    down = law(-setting.scale * setting.means[2:].sum(axis=0), noisy, setting.values)
+    lines = linear_variance(setting, -setting.scale * setting.means[2:].sum(axis=0), setting.tiny)
+    stretched = setting.tiny * setting.scale**2 * (setting.keys - 2)
+    scores = setting.means @ np.asarray(found.query)
+    shown = min(setting.keys, 12)
+    return told(
+        setting,
+        "beyond.ii",
+        {
+            "a": f"{scores[0]:.2f}",
+            "b": f"{scores[1]:.2f}",
+            "others": f"{scores[2:].mean():.2f}",
+            "plain": f"{plain:.2g}",
+            "error": f"{error:.2g}",
+        },
+        (
+            Finding("the mean squared error", error, found.numbers["error_of_that"], "=", again.value, again.error),
+            Finding("the same against the plain query at its best scale", error, found.numbers["error_of_that"], "<=", plain),
+            Finding(
+                f"the variance of pushing down by {setting.scale:g}",
+                down.variance,
+                down.variance_error,
+                "=",
+                lines,
+                20 * stretched * lines,
+            ),
+        ),
+        Picture(
+            "robust",
+            "Mean scores of the keys: under the sum of a and b those two stand up, under the robust query all others are "
+            "pushed down.",
+            [
+                Scores(title, heights[:shown].tolist(), ("a", "b"))
+                for title, heights in (
+                    ("mean scores, plain query", setting.means @ (setting.scale * setting.pair)),
+                    ("mean scores, robust query", scores),
+                )
+            ],
+        ),
+        setting.code()
+        + f"noisy = hw.RandomKeys(keys, isotropic={setting.tiny!r}, along_mean={{0: {setting.length_variance!r}}})\n"
+        f"found = hw.design.robust(noisy, values, (values[0] + values[1]) / 2, seed={setting.seed})\n"
+        'print(found, keys @ found.query)\nfound.numbers["mean_squared_error"]',
+        (Proof("the error of the robust query is within its stated bound", found.verify()),),
+    )
+
+
+def transformers(setting: Setting) -> Part:
+    """Part beyond.iii."""
+    rng = np.random.default_rng(setting.seed + 7)
+    maps = {name: rng.standard_normal((_WIDTH, _WIDTH)) / math.sqrt(_WIDTH) for name in ("query", "key", "value", "output")}
+    tokens = rng.standard_normal((_TOKENS, _WIDTH))
+    heads = MultiHeadAttention(*maps.values(), heads=_HEADS)
+    found = heads(tokens, tokens, tokens)
+    weights = np.asarray(found.weights)
+    contexts = np.asarray(found.contexts)
+    findings = [Finding("the largest difference from the formula", _off(contexts, _by_hand(maps, tokens)), 1e-12, "<=", 1e-12)]
+    compared = "torch is not installed here, so it was not compared with torch"
+    if find_spec("torch") is not None:
+        from headwise.core.with_torch import multi_head  # noqa: PLC0415  loads torch
+
+        findings.append(
+            Finding("the largest difference from torch", _off(contexts, multi_head(maps, tokens, _HEADS)), 1e-12, "<=", 1e-12)
+        )
+        compared = "`torch.nn.MultiheadAttention` with the same maps agrees"
+    return told(
+        setting,
+        "beyond.iii",
+        {"heads": _HEADS, "width": _WIDTH // _HEADS, "tokens": _TOKENS, "compared": compared},
+        findings,
+        Picture(
+            "heads",
+            f"Attention weights of {_HEADS} heads on {_TOKENS} tokens.",
+            [
+                Heat(f"head {h + 1}", weights[h], [str(i + 1) for i in range(_TOKENS)], [str(i + 1) for i in range(_TOKENS)])
+                for h in range(_HEADS)
+            ],
+        ),
+        "import numpy as np\nimport headwise as hw\n"
+        f"rng = np.random.default_rng({setting.seed + 7})\n"
+        f"maps = [rng.standard_normal(({_WIDTH}, {_WIDTH})) / {math.sqrt(_WIDTH):g} for _ in range(4)]\n"
+        f"tokens = rng.standard_normal(({_TOKENS}, {_WIDTH}))\n"
+        f"found = hw.MultiHeadAttention(*maps, heads={_HEADS})(tokens)\n"
+        f"query, key, value = (np.split(tokens @ m.T, {_HEADS}, axis=1) for m in maps[:3])\n"
+        f"tables = [np.exp(q @ k.T / {math.sqrt(_WIDTH // _HEADS):g}) for q, k in zip(query, key)]\n"
+        "reads = [t / t.sum(axis=1, keepdims=True) @ v for t, v in zip(tables, value)]\n"
+        "abs(found.contexts - np.concatenate(reads, axis=1) @ maps[3].T).max()",
+    )
+
+
+def _by_hand(maps: dict[str, np.ndarray], tokens: np.ndarray) -> np.ndarray:
+    """Write the formula out, head by head."""
+    query, key, value = (np.split(tokens @ maps[name].T, _HEADS, axis=1) for name in ("query", "key", "value"))
+    tables = [np.exp(q @ k.T / math.sqrt(q.shape[1])) for q, k in zip(query, key, strict=True)]
+    reads = [table / table.sum(axis=1, keepdims=True) @ v for table, v in zip(tables, value, strict=True)]
+    return np.asarray(np.concatenate(reads, axis=1) @ maps["output"].T)
+
+
+def _off(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.abs(one - other).max())

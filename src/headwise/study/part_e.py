@@ -1,0 +1,186 @@
+"""Part e: self-attention without and with key, query and value matrices."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from headwise.core.orthonormal import orthonormal
+from headwise.core.self_attention import SelfAttention
+from headwise.design import Layer, context, layer
+from headwise.study.part import Finding, Part, Proof, told
+from headwise.study.pictures import Heat, Line, Lines, Picture
+from headwise.study.setting import Setting
+
+# The length of the tokens' vectors: scores of its square, so weights elsewhere of e^-25.
+_LENGTH = 5.0
+_ADDED = np.linspace(-4, 4, 81)
+_SHORT = ("x1", "x2", "x3")
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Four orthogonal vectors of one length, and the three tokens made of them."""
+
+    a: Float[np.ndarray, " d"]
+    b: Float[np.ndarray, " d"]
+    c: Float[np.ndarray, " d"]
+    d: Float[np.ndarray, " d"]
+
+    @classmethod
+    def of(cls, setting: Setting) -> "_Tokens":
+        return cls(*(_LENGTH * orthonormal(4, setting.width, seed=setting.seed + 6)))
+
+    def with_added(self, added: Float[np.ndarray, " d"] | float = 0.0) -> Float[np.ndarray, "3 d"]:
+        """Return the tokens, with a vector added to the second."""
+        return np.stack([self.d + self.b, self.a + added, self.c + self.b])
+
+
+def _code(setting: Setting) -> str:
+    return (
+        "import numpy as np\nimport headwise as hw\n"
+        f"a, b, c, d = {_LENGTH:g} * hw.orthonormal(4, {setting.width}, seed={setting.seed + 6})\n"
+        "tokens = np.stack([d + b, a, c + b])\n"
+    )
+
+
+def plain(setting: Setting) -> Part:
+    """Part e.i."""
+    u = _Tokens.of(setting)
+    found = SelfAttention()(u.with_added())
+    elsewhere = 1 - float(np.asarray(found.contexts)[1] @ u.a) / _LENGTH**2
+    expected = 2 / (math.exp(_LENGTH**2) + 2)
+    rounding = 64 * setting.width * 2.0**-52
+    verdicts = [context(tokens, tokens, u.b) for tokens in (u.with_added(), u.with_added(3 * u.c), u.with_added(-2 * u.d))]
+    lines, nearest = [], math.inf
+    for name, vector, style in (("multiples of u_c", u.c, "one"), ("multiples of u_d", u.d, "two")):
+        away = []
+        for many in _ADDED:
+            output = np.asarray(SelfAttention()(u.with_added(many * vector)).contexts)[1]
+            away.append(float(np.linalg.norm(output - u.b)) / _LENGTH)
+        nearest = min(nearest, *away)
+        lines.append(Line(name, _ADDED.tolist(), away, style))
+    # |w1 x1 + w2 x2 + w3 x3 - u_b|^2 >= w1^2 + w2^2 + w3^2 + (w1 + w3 - 1)^2 >= 1/3 whatever is added to x2.
+    least = math.sqrt(1 / 3)
+    lines.append(Line("no mixture is nearer", [_ADDED[0], _ADDED[-1]], [least, least], "bound"))
+    return told(
+        setting,
+        "e.i",
+        {"length": f"{_LENGTH:g}"},
+        (
+            Finding("the weight elsewhere", elsewhere, rounding, "=", expected, rounding),
+            Finding("the nearest that c_2 comes to u_b, in units of β", nearest, rounding, ">=", least),
+            Finding(
+                "how far the direction separates them, in units of β²",
+                _gap(u),
+                rounding,
+                "=",
+                1.0,
+                rounding,
+            ),
+        ),
+        Picture(
+            "stuck",
+            "The distance of c_2 from u_b for multiples of u_c or u_d added to x_2: it never falls below 0.577.",
+            [
+                Lines(
+                    r"distance of $c_2$ from $u_b$",
+                    r"multiple added to $x_2$",
+                    r"distance / $\beta$",
+                    lines,
+                )
+            ],
+        ),
+        _code(setting) + "print(hw.design.context(tokens, tokens, b))\n"
+        f"1 - hw.SelfAttention()(tokens).contexts[1] @ a / {_LENGTH**2:g}",
+        tuple(
+            Proof(f"{name}: {one.reason}", one.verdict == "impossible" and one.verify())
+            for name, one in zip(("x_2 = u_a", "x_2 = u_a + 3 u_c", "x_2 = u_a - 2 u_d"), verdicts, strict=True)
+        ),
+    )
+
+
+def _gap(u: _Tokens) -> float:
+    """Return how far u_b lies beyond all tokens along the separating direction."""
+    way = u.b - u.a - u.c - u.d
+    return float((way @ u.b - (u.with_added() @ way).max()) / _LENGTH**2)
+
+
+def matrices(setting: Setting) -> Part:
+    """Part e.ii."""
+    u, square = _Tokens.of(setting), _LENGTH**2
+    tokens, targets = u.with_added(), {0: u.b - u.c, 1: u.b}
+    value = (np.outer(u.b, u.b) - np.outer(u.c, u.c)) / square
+    query = (np.outer(u.d, u.a) + np.outer(u.c, u.d)) / square
+    book = SelfAttention(key=np.eye(setting.width), query=query, value=value)(tokens)
+    weights = np.asarray(book.weights)
+    off = _farthest(book.contexts, targets) / _LENGTH
+    # Both positions leak 2 / (e^25 + 2): position 1 reads x3 and what leaks has values u_b and 0, position 2 reads x1.
+    bound = 2 / (math.exp(square) + 2) * 2
+    free, guided = layer(tokens, targets=targets), layer(tokens, reads={0: 2, 1: 0}, targets=targets)
+    rounding = 64 * setting.width * 2.0**-52
+    shown = {
+        "K = Q = V = I": SelfAttention()(tokens),
+        "the textbook": book,
+        f"found, rank {free.rank}": free(tokens),
+        f"found, told whom to read, rank {guided.rank}": guided(tokens),
+    }
+    heats = [Heat(title, np.asarray(one.weights)[:2], ("row 1", "row 2"), _SHORT) for title, one in shown.items()]
+    return told(
+        setting,
+        "e.ii",
+        dict(**_facts(free, "free"), **_facts(guided, "told"), one=_read(free, 0), two=_read(free, 1)),
+        (
+            Finding("the larger distance from a target, textbook, in units of β", off, rounding, "<=", bound, rounding),
+            Finding("the weight with which position 2 reads x1", float(weights[1, 0]), rounding, "=", 1 - bound / 2, rounding),
+            Finding("the weight with which position 1 reads x3", float(weights[0, 2]), rounding, "=", 1 - bound / 2, rounding),
+            *(
+                Finding(
+                    f"the larger distance from a target, {name}",
+                    _farthest(one(tokens).contexts, targets),
+                    rounding * _LENGTH,
+                    "<=",
+                    float(one.error_bound or 0.0),
+                    rounding * _LENGTH,
+                )
+                for name, one in (("found", free), ("found, told whom to read", guided))
+            ),
+        ),
+        Picture(
+            "matrices",
+            "Attention weights of the first two positions: without matrices each reads itself; with the textbook's matrices "
+            "position 1 reads x3 and position 2 reads x1; two found solutions beside them.",
+            heats,
+            r"tokens $x_1 = u_d + u_b$, $x_2 = u_a$, $x_3 = u_c + u_b$",
+        ),
+        _code(setting) + f"value = (np.outer(b, b) - np.outer(c, c)) / {square:g}\n"
+        f"query = (np.outer(d, a) + np.outer(c, d)) / {square:g}\n"
+        f"contexts = hw.SelfAttention(key=np.eye({setting.width}), query=query, value=value)(tokens).contexts\n"
+        "print(hw.design.layer(tokens, targets={0: b - c, 1: b}))\n"
+        f"max(np.linalg.norm(contexts[1] - b), np.linalg.norm(contexts[0] - (b - c))) / {_LENGTH:g}",
+        tuple(
+            Proof(f"{name}: {one.reason}", one.verdict == "possible" and one.verify())
+            for name, one in (("found", free), ("found, told whom to read", guided))
+        ),
+    )
+
+
+def _farthest(contexts: Any, targets: dict[int, np.ndarray]) -> float:  # noqa: ANN401  an array of any library
+    return max(float(np.linalg.norm(np.asarray(contexts)[row] - target)) for row, target in targets.items())
+
+
+def _read(found: Layer, row: int) -> int:
+    """Return the token, counted from 1, that a position reads."""
+    read = found.reads[row]
+    return 1 + (max(read, key=lambda place: read[place]) if isinstance(read, dict) else int(read))
+
+
+def _facts(found: Layer, name: str) -> dict[str, object]:
+    """Return rank, margin and leak of a layer, for the text."""
+    numbers = {"margin": found.margin, "leak": found.leak}
+    return {
+        f"{name}_rank": found.rank,
+        **{f"{name}_{key}": f"{value:.3g}" for key, value in numbers.items() if value is not None},
+    }

@@ -1,0 +1,45 @@
+"""The report of the study in a real browser: nothing is fetched, nothing sticks out, formulas and pictures are there."""
+
+import pytest
+
+import headwise as hw
+from headwise.study.run import PARTS
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return hw.study.run().write(tmp_path_factory.mktemp("study"))[-1]
+
+
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_the_report_in_a_browser(browser, report, width):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    asked, wrong = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(report.as_uri())
+    assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+    assert wrong == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    shown = page.evaluate("[...document.images].map(i => i.complete && i.naturalWidth > 0 && i.alt.length > 20)")
+    assert shown == [True] * len(PARTS)
+    # Boxes that scroll sideways are fine on a phone; on a desk all tables are seen whole.
+    cut = page.evaluate("[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth).length")
+    assert cut == 0 or width < 500
+    assert page.evaluate("[...document.querySelectorAll('math')].every(m => m.getBoundingClientRect().width > 0)")
+    assert page.evaluate("document.querySelectorAll('merror').length") == 0
+    page.close()
+
+
+def test_the_report_prints(browser, report, tmp_path):
+    page = browser.new_page()
+    page.goto(report.as_uri())
+    page.emulate_media(media="print")
+    # The width of an A4 page less its margins, at 96 dots per inch.
+    page.set_viewport_size({"width": 680, "height": 960})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
+    cut = page.evaluate("[...document.querySelectorAll('pre, .wide')].filter(e => e.scrollWidth > e.clientWidth + 1).length")
+    assert cut == 0
+    assert page.pdf(path=tmp_path / "study.pdf", format="A4").startswith(b"%PDF")
+    page.close()
