@@ -26,7 +26,11 @@ def side_by_side(setting: Setting) -> Part:
     return told(
         setting,
         "beyond.i",
-        {"best": best.name, "divided": f"{setting.scale / math.sqrt(setting.width):.3g}", "scale": f"{setting.scale:g}"},
+        {
+            "best": f"{best.name} help" if best.name.endswith("s") else f"{best.name} helps",
+            "divided": f"{setting.scale / math.sqrt(setting.width):.3g}",
+            "scale": f"{setting.scale:g}",
+        },
         (
             Finding("the least mean squared error", best.mean_squared_error.value, best.mean_squared_error.error),
             Finding("that of one head as it is", plain.value, plain.error, "=", again.value, again.error),
