@@ -11,7 +11,9 @@ from headwise.cli.frame import json_option, print_json, print_shown, progress_ba
 @click.command()
 @click.option("--keys", type=int, default=10, show_default=True, help="How many keys.")
 @click.option("--width", type=int, default=16, show_default=True, help="How wide they are.")
-@click.option("--scale", type=float, default=10.0, show_default=True, help="Length of the queries in the parts on noise.")
+@click.option(
+    "--scale", type=float, default=10.0, show_default=True, help="The factor beta of the queries in the parts on noise."
+)
 @click.option("--length-variance", type=float, default=0.5, show_default=True, help="Variance of the length of key a.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--parts", help="Some parts only, with commas between: a.ii,c.ii, or c for all of c.")
@@ -32,7 +34,9 @@ def study(parts: str | None, out: Path, *, notebook: bool, as_json: bool, **size
     """
     from headwise.study import run  # noqa: PLC0415
     from headwise.study.report import missing  # noqa: PLC0415
+    from headwise.study.run import made  # noqa: PLC0415
 
+    made(out)
     names = None if parts is None else [name.strip() for name in parts.split(",") if name.strip()]
     with progress_bar() as tick:
         result = run(parts=names, progress=tick, **sizes)

@@ -123,25 +123,30 @@ def best_scale(
     target: Float[np.ndarray, " v"],
     *,
     window: tuple[float, float] = (0.01, 10.0),
+    moves: int = 0,
     tolerance: float = 1e-3,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Return the factor on the queries with the least mean squared error in a window, and that error.
+    """Return the factor on the queries with the least mean squared error, and that error.
 
-    A grid finds the valley, Brent's method its bottom; what is integrated is integrated well enough for that.
+    A grid finds the valley, Brent's method its bottom; what is integrated is integrated well enough for that. A valley at the
+    lower end of the window moves the window down, `moves` times at most; upwards, errors may fall for ever.
     """
     from scipy.optimize import minimize_scalar  # noqa: PLC0415  slow to load
 
     sampled = law(queries, random_keys, values, tolerance=tolerance, seed=seed).method in ("hybrid", "montecarlo")
+    fine = tolerance if sampled else min(tolerance, 1e-8)
 
-    def error(log_scale: float) -> float:
-        wanted = tolerance if sampled else min(tolerance, 1e-8)
+    def error(log_scale: float, wanted: float = fine) -> float:
         found = law(np.exp(log_scale) * queries, random_keys, values, tolerance=wanted, seed=seed)
         return float(found.mean_squared_error(target))
 
     grid = np.linspace(np.log(window[0]), np.log(window[1]), 25)
-    errors = [error(float(point)) for point in grid]
-    place = int(np.argmin(errors))
+    errors = [error(float(point), tolerance) for point in grid]
+    while (place := int(np.argmin(errors))) == 0 and moves > 0:
+        moves -= 1
+        grid = grid + grid[0] - grid[-2]
+        errors = [error(float(point), tolerance) for point in grid]
     if place in (0, len(grid) - 1):
         return float(np.exp(grid[place])), errors[place]
     found = minimize_scalar(error, bracket=tuple(grid[place - 1 : place + 2]), method="brent", options={"xtol": 1e-4})

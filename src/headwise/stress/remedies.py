@@ -132,7 +132,7 @@ def remedies(
     chosen = np.unique(chosen)
     level = float((base.scores.shares * base.scores.mean).sum(axis=0).mean())
     jobs: list[tuple[str, Callable[[], np.ndarray]]] = [
-        ("best scale", lambda: best_scale(heads, random_keys, found, goal, tolerance=tolerance, seed=seed)[0] * heads),
+        ("best scale", lambda: best_scale(heads, random_keys, found, goal, moves=3, tolerance=tolerance, seed=seed)[0] * heads),
         ("1/sqrt(d)", lambda: heads / np.sqrt(random_keys.width)),
         *((f"{count} head{'s' * (count > 1)}", _split(random_keys, chosen, count, level)) for count in _HEADS),
     ]

@@ -57,7 +57,7 @@ class Scores:
         self._law: Float[np.ndarray, "k h h"] | None = None
         if self.count * self.heads**2 <= _KEPT:
             self._law = np.empty((self.count, self.heads, self.heads))
-        for rows, mean, covariance in keys.score_blocks(queries):
+        for rows, mean, covariance in self._law_blocks():
             self.mean[rows] = mean
             self.variance[rows] = np.einsum("khh->kh", covariance)
             if self.heads > 1:
@@ -69,6 +69,14 @@ class Scores:
         # What the highest score is hardly ever below: from there, nothing that always counts is tiny or huge.
         self.shift = (self.mean - 9 * np.sqrt(self.variance)).max(axis=0)
         self.centre = self._mean_contexts().mean(axis=0)
+
+    def _law_blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield rows with means and covariances of their scores; a head at right angles to a key's noise sees none of it."""
+        lengths = np.maximum((self.queries**2).sum(axis=1), 1e-300)
+        for rows, mean, covariance in self.keys.score_blocks(self.queries):
+            seen = np.einsum("khh->kh", covariance) / lengths
+            blind = seen <= 1e-28 * seen.max(axis=1, keepdims=True)  # no more than rounding
+            yield rows, mean, np.where(blind[:, :, None] | blind[:, None, :], 0.0, covariance) if blind.any() else covariance
 
     @cached_property
     def deviation(self) -> Float[np.ndarray, "k h"]:
@@ -101,7 +109,7 @@ class Scores:
                 rows = slice(start, min(start + size, self.count))
                 yield rows, self._law[rows]
             return
-        for rows, _, covariance in self.keys.score_blocks(self.queries):
+        for rows, _, covariance in self._law_blocks():
             yield rows, covariance
 
     def covariances(self, rows: Int[np.ndarray, " r"]) -> Float[np.ndarray, "r h h"]:

@@ -119,7 +119,7 @@ def _(panel: Lines, axes: Any) -> None:  # noqa: ANN401
     for mark in panel.marks:
         colour = _style(mark.style)["color"]
         axes.plot(mark.x, mark.y, "o", color=colour, markersize=7, markeredgecolor="white", zorder=5)
-        axes.annotate(mark.text, (mark.x, mark.y), xytext=(8, 9), textcoords="offset points", fontsize=9, bbox=_LABEL)
+        axes.annotate(mark.text, (mark.x, mark.y), xytext=(6, -15), textcoords="offset points", fontsize=9, bbox=_LABEL)
     axes.set(xlabel=panel.across, ylabel=panel.up)
     axes.set(**{f"{axis}scale": "log" for axis in panel.logs})
     axes.grid(color=FAINT, linewidth=0.6)
@@ -145,7 +145,7 @@ def _(panel: Cloud, axes: Any) -> None:  # noqa: ANN401
     axes.set(xlabel=r"share of $v_a$", ylabel=r"share of $v_b$", aspect="equal")
     axes.set(xlim=(-0.12, 1.12), ylim=(-0.12, 1.12), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     axes.grid(color=FAINT, linewidth=0.6)
-    axes.legend(frameon=False, fontsize=8, loc="upper right")
+    axes.legend(frameon=False, fontsize=8, loc="best")
 
 
 @_draw.register

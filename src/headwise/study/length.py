@@ -66,3 +66,36 @@ def _weights(keys: int, scale: float, z: float, heads: int) -> tuple[float, floa
         float(rest / total + 1 / other) / 2,
         float(rest / total + fade / other) / 2,
     )
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a number goes to for endless queries, and how well that is known."""
+
+    value: float
+    error: float
+
+
+def endless(keys: int, length_variance: float, *, heads: int, positive: bool = False) -> Limit:
+    """Extrapolate the variance to endless queries: it misses its limit by a multiple of 1/scale, which twice the scale halves.
+
+    >>> round(endless(10, 0.5, heads=1).value, 5)
+    0.5
+    """
+    far = 500 / length_variance**0.5
+    ends = [spread(keys, far * 2**i, length_variance, heads=heads, positive=positive) for i in range(3)]
+    first, second = (2 * ends[i + 1].variance - ends[i].variance for i in (0, 1))
+    return Limit(second, abs(second - first) + 4 * ends[-1].error)
+
+
+def best_scale(keys: int, length_variance: float) -> tuple[float, float]:
+    """Return the scale at which one head has the least mean squared error, and that error."""
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415  slow to load
+
+    def error(log_scale: float) -> float:
+        return spread(keys, float(np.exp(log_scale)), length_variance, heads=1).mean_squared_error
+
+    grid = np.linspace(np.log(0.01), np.log(100), 40)
+    place = int(np.argmin([error(point) for point in grid]))
+    found = minimize_scalar(error, bracket=tuple(grid[place - 1 : place + 2]), method="brent", options={"xtol": 1e-6})
+    return float(np.exp(found.x)), float(found.fun)

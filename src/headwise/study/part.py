@@ -40,7 +40,7 @@ class Finding:
         """
         if self.against is None:
             return None
-        off, room = self.value - self.against, self.error + self.against_error
+        off, room = float(self.value - self.against), float(self.error + self.against_error)
         if self.sign == "=":
             return abs(off) <= room
         if self.sign in ("<", ">"):
@@ -60,7 +60,10 @@ class Finding:
     @property
     def said(self) -> str:
         """What it was held against, in words."""
-        return "" if self.against is None else f"{_SIGNS[self.sign]} {number(self.against)}"
+        if self.against is None:
+            return ""
+        doubt = f" ± {at_most(self.against_error, 2)}" if self.against_error > 1e-6 * abs(self.against) else ""
+        return f"{_SIGNS[self.sign]} {number(self.against)}{doubt}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""

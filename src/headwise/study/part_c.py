@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import brentq
 
 from headwise.core.attend import attend
 from headwise.stress import Law, curve, law
 from headwise.study.curves import error_lines
-from headwise.study.length import spread
+from headwise.study.length import best_scale, endless, spread
 from headwise.study.part import Finding, Part, told
 from headwise.study.pictures import Cloud, Line, Lines, Mark, Picture
 from headwise.study.setting import Setting
@@ -38,11 +39,11 @@ def tiny_noise(setting: Setting) -> Part:
     lines = [linear_variance(setting, query, one / setting.scale**2) for one in stretched]
     squared = found.mean_squared_error(setting.target)
     plain = float(((np.asarray(attend(query, setting.means, setting.values).contexts) - setting.target) ** 2).sum())
-    reached = float(np.exp(np.interp(math.log(_SMALL), np.log(variances), np.log(stretched))))
+    reached = _stretch_for(setting, _SMALL)
     return told(
         setting,
         "c.i",
-        {"stretched": "0.0001", "small": _SMALL, "reached": f"{reached:.2g}"},
+        {"stretched": "0.000001", "small": _SMALL, "reached": f"{reached:.2g}"},
         (
             Finding("the variance of the output", found.variance, found.variance_error, "=", linear, doubt),
             Finding(
@@ -53,7 +54,7 @@ def tiny_noise(setting: Setting) -> Part:
                 plain + linear,
                 doubt + 2 * math.sqrt(plain) * 10 * linear,
             ),
-            Finding(f"the αβ² at which the variance is {_SMALL:g}", reached, 0.02 * reached),
+            Finding(f"the αβ² at which the variance is {_SMALL:g}", reached, 1e-3 * reached),
         ),
         Picture(
             "tiny",
@@ -78,6 +79,16 @@ def tiny_noise(setting: Setting) -> Part:
     )
 
 
+def _stretch_for(setting: Setting, variance: float) -> float:
+    """Return the noise, stretched by the scale, at which the output has some variance."""
+
+    def gap(log_noise: float) -> float:
+        noisy = setting.noisy(math.exp(log_noise) / setting.scale**2, length=False)
+        return law(setting.scale * setting.pair, noisy, setting.values, tolerance=1e-5).variance - variance
+
+    return math.exp(brentq(gap, math.log(1e-5), math.log(1e4), xtol=1e-4))
+
+
 def cloud(setting: Setting, found: Law, title: str) -> Cloud:
     """Show outputs in the plane of v_a and v_b."""
     plane = setting.values[:2]
@@ -90,62 +101,52 @@ def cloud(setting: Setting, found: Law, title: str) -> Cloud:
 
 
 def scales(setting: Setting) -> Float[np.ndarray, " s"]:
-    """Return the scales of curves: a third of 1 to 50 and the scale in use."""
+    """Return the scales of curves, from 0.3 to well beyond the scale in use."""
     return np.geomspace(0.3, max(50.0, 2 * setting.scale), 25)
 
 
 def length_noise(setting: Setting) -> Part:
     """Part c.ii."""
-    noisy = setting.noisy(setting.tiny)
+    noisy = setting.noisy(0.0)
     found = law(setting.scale * setting.pair, noisy, setting.values)
     exact = spread(setting.keys, setting.scale, setting.length_variance, heads=1)
-    doubt = exact.error + 20 * setting.tiny * setting.scale**2
     curves = curve({"one head": setting.pair}, noisy, setting.values, setting.target, scales=scales(setting))
-    best = curves.series["one head"]
-    there = spread(setting.keys, best.best_scale, setting.length_variance, heads=1)
-    flip = found.flip_probability(0)
-    far = 1000 / math.sqrt(setting.length_variance)
-    ends = [spread(setting.keys, scale, setting.length_variance, heads=1).variance for scale in (far, 2 * far)]
-    squared = found.mean_squared_error(setting.target)
+    best, least = best_scale(setting.keys, setting.length_variance)
+    near = law(best * setting.pair, noisy, setting.values).mean_squared_error(setting.target)
+    flip, squared = found.flip_probability(0), found.mean_squared_error(setting.target)
+    # The value at the end counts as jumped to if it gets nine tenths of the weight.
+    low, high = (found.cdf(setting.values[0], share) for share in (0.1, 0.9))
+    limit = endless(setting.keys, setting.length_variance, heads=1)
     return told(
         setting,
         "c.ii",
         {
             "tau": f"{setting.length_variance:g}",
             "scale": f"{setting.scale:g}",
-            "best": f"{best.best_scale:.2f}",
-            "least": f"{best.best_error:.3f}",
+            "best": f"{best:.2f}",
+            "least": f"{least:.3f}",
+            "jumped": f"{100 * (1 - high.value + low.value):.0f}",
         },
         (
-            Finding("the variance of the output", found.variance, found.variance_error, "=", exact.variance, doubt),
-            Finding("the mean squared error", squared.value, squared.error, "=", exact.mean_squared_error, doubt),
-            Finding(
-                "the probability that a scores highest", flip.value, flip.error, "=", 0.5, setting.scale * setting.tiny + 1e-3
-            ),
-            Finding("the best scale", best.best_scale, 0.01 * best.best_scale),
-            Finding(
-                "the least mean squared error",
-                best.best_error,
-                1e-3 * best.best_error,
-                "=",
-                there.mean_squared_error,
-                there.error + 20 * setting.tiny * best.best_scale**2,
-            ),
-            # The variance misses its limit by a multiple of 1/scale, which twice the scale halves.
-            Finding("the variance for an endless query", 2 * ends[1] - ends[0], 1e-3, "=", 0.5),
+            Finding("the variance of the output", found.variance, found.variance_error, "=", exact.variance, exact.error),
+            Finding("the mean squared error", squared.value, squared.error, "=", exact.mean_squared_error, exact.error),
+            Finding("the probability that a scores highest", flip.value, flip.error, "=", 0.5),
+            Finding("the probability that a gets under 0.1 or over 0.9", 1 - high.value + low.value, low.error + high.error),
+            Finding("the best scale", best, 1e-3 * best),
+            Finding("the least mean squared error", near.value, near.error, "=", least, 1e-9),
+            Finding("the variance for an endless query", limit.value, limit.error, "=", 0.5),
         ),
         Picture(
             "jump",
-            f"Left, outputs of one head in the plane of two values: they lie at either value, hardly any between. Right, the "
-            f"mean squared error against the scale, least at {best.best_scale:.2f}.",
+            f"Left, outputs of one head in the plane of two values, on the line between them. Right, the mean squared error "
+            f"against the scale, least at {best:.2f}.",
             [
                 cloud(setting, found, rf"one head, $q = {setting.scale:g}\,(\mu_a + \mu_b)$"),
                 error_lines(curves),
             ],
             widths=(1, 1.3),
         ),
-        setting.code()
-        + f"noisy = hw.RandomKeys(keys, isotropic={setting.tiny!r}, along_mean={{0: {setting.length_variance!r}}})\n"
+        setting.code() + f"noisy = hw.RandomKeys(keys, along_mean={{0: {setting.length_variance!r}}})\n"
         f"found = hw.stress.law({setting.scale!r} * (keys[0] + keys[1]), noisy, values)\n"
         "print(found.flip_probability(0), found.mean_squared_error((values[0] + values[1]) / 2))\nfound.variance",
     )

@@ -62,9 +62,10 @@ def plain(setting: Setting) -> Part:
             away.append(float(np.linalg.norm(output - u.b)) / _LENGTH)
         nearest = min(nearest, *away)
         lines.append(Line(name, _ADDED.tolist(), away, style))
-    # |w1 x1 + w2 x2 + w3 x3 - u_b|^2 >= w1^2 + w2^2 + w3^2 + (w1 + w3 - 1)^2 >= 1/3 whatever is added to x2.
-    least = math.sqrt(1 / 3)
-    lines.append(Line("no mixture is nearer", [_ADDED[0], _ADDED[-1]], [least, least], "bound"))
+    # With s u_c + t u_d added, x2 scores 1 + s^2 + t^2 with itself and t, s with the others, so at least 3/4 more; and the
+    # share w of u_a in c_2 leaves c_2 at least w sqrt(2) away: w^2 along u_a, w^2 along u_b.
+    least = math.sqrt(2) / (1 + 2 * math.exp(-0.75 * _LENGTH**2))
+    lines.append(Line("bound: no multiple comes nearer", [_ADDED[0], _ADDED[-1]], [least, least], "bound"))
     return told(
         setting,
         "e.i",
@@ -73,8 +74,8 @@ def plain(setting: Setting) -> Part:
             Finding("the weight elsewhere", elsewhere, rounding, "=", expected, rounding),
             Finding("the nearest that c_2 comes to u_b, in units of β", nearest, rounding, ">=", least),
             Finding(
-                "how far the direction separates them, in units of β²",
-                _gap(u),
+                "how far the directions separate them at least, in units of β²",
+                min(_gap(u, many * vector, 1 + abs(many)) for many in _ADDED for vector in (u.c, u.d)),
                 rounding,
                 "=",
                 1.0,
@@ -83,7 +84,7 @@ def plain(setting: Setting) -> Part:
         ),
         Picture(
             "stuck",
-            "The distance of c_2 from u_b for multiples of u_c or u_d added to x_2: it never falls below 0.577.",
+            "The distance of c_2 from u_b for multiples of u_c or u_d added to x_2: it never falls below 1.414 lengths.",
             [
                 Lines(
                     r"distance of $c_2$ from $u_b$",
@@ -102,10 +103,10 @@ def plain(setting: Setting) -> Part:
     )
 
 
-def _gap(u: _Tokens) -> float:
-    """Return how far u_b lies beyond all tokens along the separating direction."""
-    way = u.b - u.a - u.c - u.d
-    return float((way @ u.b - (u.with_added() @ way).max()) / _LENGTH**2)
+def _gap(u: _Tokens, added: Float[np.ndarray, " d"], share: float) -> float:
+    """Return how far u_b lies beyond all tokens along the direction u_b - share u_a - u_c - u_d."""
+    way = u.b - share * u.a - u.c - u.d
+    return float((way @ u.b - (u.with_added(added) @ way).max()) / _LENGTH**2)
 
 
 def matrices(setting: Setting) -> Part:
@@ -123,9 +124,9 @@ def matrices(setting: Setting) -> Part:
     rounding = 64 * setting.width * 2.0**-52
     shown = {
         "K = Q = V = I": SelfAttention()(tokens),
-        "the textbook": book,
+        "the usual answer": book,
         f"found, rank {free.rank}": free(tokens),
-        f"found, told whom to read, rank {guided.rank}": guided(tokens),
+        f"found, guided, rank {guided.rank}": guided(tokens),
     }
     heats = [Heat(title, np.asarray(one.weights)[:2], ("row 1", "row 2"), _SHORT) for title, one in shown.items()]
     return told(
@@ -133,7 +134,7 @@ def matrices(setting: Setting) -> Part:
         "e.ii",
         dict(**_facts(free, "free"), **_facts(guided, "told"), one=_read(free, 0), two=_read(free, 1)),
         (
-            Finding("the larger distance from a target, textbook, in units of β", off, rounding, "<=", bound, rounding),
+            Finding("the larger distance from a target, usual answer, in units of β", off, rounding, "<=", bound, rounding),
             Finding("the weight with which position 2 reads x1", float(weights[1, 0]), rounding, "=", 1 - bound / 2, rounding),
             Finding("the weight with which position 1 reads x3", float(weights[0, 2]), rounding, "=", 1 - bound / 2, rounding),
             *(
@@ -145,12 +146,12 @@ def matrices(setting: Setting) -> Part:
                     float(one.error_bound or 0.0),
                     rounding * _LENGTH,
                 )
-                for name, one in (("found", free), ("found, told whom to read", guided))
+                for name, one in (("found", free), ("found, guided", guided))
             ),
         ),
         Picture(
             "matrices",
-            "Attention weights of the first two positions: without matrices each reads itself; with the textbook's matrices "
+            "Attention weights of the first two positions: without matrices each reads itself; with the usual answer "
             "position 1 reads x3 and position 2 reads x1; two found solutions beside them.",
             heats,
             r"tokens $x_1 = u_d + u_b$, $x_2 = u_a$, $x_3 = u_c + u_b$",
@@ -162,7 +163,7 @@ def matrices(setting: Setting) -> Part:
         f"max(np.linalg.norm(contexts[1] - b), np.linalg.norm(contexts[0] - (b - c))) / {_LENGTH:g}",
         tuple(
             Proof(f"{name}: {one.reason}", one.verdict == "possible" and one.verify())
-            for name, one in (("found", free), ("found, told whom to read", guided))
+            for name, one in (("found", free), ("found, guided", guided))
         ),
     )
 

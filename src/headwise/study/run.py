@@ -1,5 +1,6 @@
 """Run the parts and keep them as one result, which writes itself as a page, as data and as a notebook."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -91,15 +92,28 @@ class Study(Shown):
             pages["study.ipynb"] = written(self)
         if not report.missing():
             pages["study.html"] = report.page(self)
-        place = Path(folder)
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError("", f"{place}: the folder must be one that can be made, but it says: {error.strerror}") from None
+        place = made(folder)
+        for name in pages:
+            if (place / name).is_dir():
+                raise FileError("", f"{place / name}: only a file can be written, but this is a folder")
         for name, text in pages.items():
             with replacing(place / name) as stream:
                 stream.write(text.encode())
         return [place / name for name in pages]
+
+
+def made(folder: str | Path) -> Path:
+    """Make a folder, or say why it cannot be one that files are written to."""
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FileError("", f"{place}: the report needs a folder, but this is a file") from None
+    except OSError as error:
+        raise FileError("", f"{place}: the folder must be one that can be made, but it says: {error.strerror}") from None
+    if not os.access(place, os.W_OK):
+        raise FileError("", f"{place}: the folder must be writable, but it is not")
+    return place
 
 
 def run(
@@ -119,7 +133,7 @@ def run(
     keys, width
         How many keys there are, and how wide; at least 3 keys, and room for them at right angles.
     scale
-        Length of the queries in the parts on noise.
+        The factor beta of the queries in the parts on noise.
     length_variance
         Variance of the length of key a.
     parts
@@ -149,9 +163,10 @@ def _chosen(given: Sequence[str]) -> list[str]:
     """Return the parts named, in the order of the exercise."""
     wanted = set()
     for name in [given] if isinstance(given, str) else given:
-        found = [part for part in PARTS if part == name or part.startswith(f"{name}.")]
+        plain = str(name).lower()
+        found = [part for part in PARTS if part == plain or part.startswith(f"{plain}.")]
         if not found:
-            close = get_close_matches(str(name), [*PARTS, "beyond"], n=1, cutoff=0.3)
+            close = get_close_matches(plain, [*PARTS, "beyond"], n=1, cutoff=0.3)
             step = f"Did you mean {close[0]}?" if close else ""
             raise OptionError("run", f"parts must be among {', '.join(PARTS)}, but got {name!r}", step)
         wanted.update(found)

@@ -13,7 +13,7 @@ from headwise.core.random_keys import RandomKeys
 from headwise.errors import OptionError
 
 _MOST_KEYS = 500
-_LARGEST_SCALE = 1000.0
+_SCALES = (0.5, 100.0)
 _LENGTHS = (0.01, 4.0)
 
 
@@ -49,8 +49,8 @@ class Setting:
 
     @property
     def tiny(self) -> float:
-        """The variance of tiny noise: a ten-thousandth once the scale has stretched it."""
-        return 1e-4 / self.scale**2
+        """The variance of tiny noise: a millionth once the scale has stretched it."""
+        return 1e-6 / self.scale**2
 
     def noisy(self, isotropic: float, *, length: bool = True) -> RandomKeys:
         """Return random keys; with `length` the length of key a varies as well."""
@@ -97,7 +97,7 @@ def checked(keys: object, width: object, scale: object, length_variance: object,
     if start < 0:
         raise OptionError("run", f"seed must be a whole number of at least 0, but got {start}")
     length = _between("length_variance", length_variance, *_LENGTHS)
-    return Setting(count, wide, _between("scale", scale, 0.0, _LARGEST_SCALE), length, start)
+    return Setting(count, wide, _between("scale", scale, *_SCALES), length, start)
 
 
 def _whole(name: str, given: object) -> int:
@@ -109,10 +109,9 @@ def _whole(name: str, given: object) -> int:
 def _between(name: str, given: object, low: float, high: float) -> float:
     if isinstance(given, (int, float, np.number)) and not isinstance(given, bool):
         number = float(given)
-        if low <= number <= high and number > 0:
+        if low <= number <= high:
             return number
-    between = f"between {low:g} and {high:g}" if low else f"above 0 and at most {high:g}"
-    raise OptionError("run", f"{name} must be {between}, but got {given!r}")
+    raise OptionError("run", f"{name} must be between {low:g} and {high:g}, but got {given!r}")
 
 
 def leak_of_pair(scale: float, keys: int) -> float:

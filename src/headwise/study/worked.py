@@ -30,7 +30,7 @@ def before(part: Part) -> str:
 def after(part: Part) -> str:
     """Return verdict, numbers, proofs and what they mean."""
     rows = [
-        f"| {one.name} | {one.shown} | {one.within} | {one.said} | "
+        f"| {_cell(one.name)} | {one.shown} | {one.within} | {one.said} | "
         f"{'' if one.holds is None else 'holds' if one.holds else 'FAILS'} |"
         for one in part.findings
     ]
@@ -39,6 +39,11 @@ def after(part: Part) -> str:
     said = f"**{part.verdict}**: {part.headline.name} is {part.headline.shown} ± {part.headline.within}.\n\n{table}"
     said += f"\n\nProved, with the certificates checked:\n{proofs}" if proofs else ""
     return f"{said}\n\n**What it means.** {part.lesson}"
+
+
+def _cell(text: str) -> str:
+    """Keep bars from ending a cell of a table."""
+    return text.replace("|", r"\|")
 
 
 def page(study: "Study", pictures: str) -> str:
