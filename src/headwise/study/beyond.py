@@ -69,7 +69,8 @@ def side_by_side(setting: Setting) -> Part:
         ),
         setting.code() + f"noisy = hw.RandomKeys(keys, along_mean={{0: {setting.length_variance!r}}})\n"
         f"target = (values[0] + values[1]) / 2\n"
-        f"found = hw.stress.remedies({setting.scale!r} * (keys[0] + keys[1]), noisy, values, target, keys=[0, 1], seed={setting.seed})\n"
+        f"query = {setting.scale!r} * (keys[0] + keys[1])\n"
+        f"found = hw.stress.remedies(query, noisy, values, target, keys=[0, 1], seed={setting.seed})\n"
         "print(found)\nfound.ranked[0].mean_squared_error",
     )
 
