@@ -68,6 +68,8 @@ def svg(picture: Picture) -> bytes:
             _draw(panel, axes)
             if isinstance(panel, Bars) and place and isinstance(picture.panels[place - 1], Bars):
                 axes.set(yticklabels=[], ylabel="")
+            if isinstance(panel, Cloud) and any(isinstance(other, Cloud) for other in picture.panels[place + 1 :]):
+                axes.get_legend().remove()
         if picture.caption:
             drawn.supxlabel(picture.caption, fontsize=10)
         stream = io.BytesIO()
@@ -119,7 +121,8 @@ def _(panel: Lines, axes: Any) -> None:  # noqa: ANN401
     for mark in panel.marks:
         colour = _style(mark.style)["color"]
         axes.plot(mark.x, mark.y, "o", color=colour, markersize=7, markeredgecolor="white", zorder=5)
-        axes.annotate(mark.text, (mark.x, mark.y), xytext=(6, -15), textcoords="offset points", fontsize=9, bbox=_LABEL)
+        where = {"xytext": (0, 10), "ha": "center"} if mark.above else {"xytext": (8, 9)}
+        axes.annotate(mark.text, (mark.x, mark.y), textcoords="offset points", fontsize=9, bbox=_LABEL, **where)
     axes.set(xlabel=panel.across, ylabel=panel.up)
     axes.set(**{f"{axis}scale": "log" for axis in panel.logs})
     axes.grid(color=FAINT, linewidth=0.6)

@@ -41,12 +41,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point on a line that is worth a word."""
+    """A point on a line that is worth a word, which stands beside it or, in a valley, above."""
 
     text: str
     x: float
     y: float
     style: str = "formula"
+    above: bool = False
 
 
 @dataclass(frozen=True)
