@@ -55,6 +55,7 @@ class Scores:
         self.variance = np.empty((self.count, self.heads))
         self.coupled = np.zeros((self.heads, self.heads), dtype=bool)
         self._law: Float[np.ndarray, "k h h"] | None = None
+        self._chosen: dict[float, np.ndarray] = {}
         if self.count * self.heads**2 <= _KEPT:
             self._law = np.empty((self.count, self.heads, self.heads))
         for rows, mean, covariance in self._law_blocks():
@@ -159,10 +160,12 @@ class Scores:
         # Fourth cumulants change the covariance by far less than their size.
         room = min(150 * error * self.spread, 1.0)
         digits = max(-np.log(error), 1.0)
-        chosen = np.zeros(self.count, dtype=bool)
-        for head in range(self.heads):
-            chosen |= self._wide_in(head, room, digits)
-        return np.flatnonzero(chosen)
+        if error not in self._chosen:
+            chosen = np.zeros(self.count, dtype=bool)
+            for head in range(self.heads):
+                chosen |= self._wide_in(head, room, digits)
+            self._chosen[error] = np.flatnonzero(chosen)
+        return self._chosen[error]
 
     def _wide_in(self, head: int, room: float, digits: float) -> Bool[np.ndarray, " k"]:
         variance = self.variance[:, head]
