@@ -72,7 +72,7 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
         if tried.covariance_error <= tolerance * float(np.linalg.norm(tried.covariance)):
             return "delta", "the noise is tiny"
     lone = not np.triu(scores.coupled, 1).any()
-    seconds = _seconds(scores, tolerance / 300, _BULK * tolerance / 300)
+    seconds = _seconds(scores, tolerance / 300, _BULK * (tolerance / 300))
     if seconds > _PATIENCE:
         return ("hybrid" if scores.count * scores.heads > 64 else "montecarlo"), f"integrals would take some {seconds:.0f} s"
     if lone:
