@@ -10,7 +10,7 @@ from jaxtyping import Float
 from headwise.stress.laplace import Moments, Split, one_head
 from headwise.stress.pairs import two_heads
 from headwise.stress.quadrature import Accuracy
-from headwise.stress.scores import Scores, cumulants
+from headwise.stress.scores import Bulk, Scores, cumulants
 
 Tick = Callable[[int, int, str], object]
 Triple = tuple[Moments, Moments, Moments]
@@ -88,17 +88,19 @@ class Integrals:
             left, right = triple[0].left @ turn, triple[0].right @ turn
             away = wide - offsets[h], wide - offsets[g]
             twice = share * (1 + (h != g)) if block is None else float((h, g) == block)
-            for grade, moments in enumerate(triple):
+            for grade, moments in enumerate(triple[: 2 if self.split.bulk is None else 3]):
                 part = left.T @ (moments.core @ right) - np.outer(means[grade, h], means[grade, g])
                 part += (away[0].T * moments.keys) @ away[1]
-                summed, total = self._bulk_sums(moments, (h, g), turn)
-                part += total * np.outer(offsets[h], offsets[g]) - np.outer(summed, offsets[g]) - np.outer(offsets[h], summed)
+                if self.split.bulk is not None:
+                    part += self._bulk_part(self.split.bulk, moments, (h, g), turn)
                 totals[grade] += twice * part
                 if grade == 0 and h == g:
                     own += part
                 factors[grade, 0, h, g] += twice * moments.bulk[0]
                 factors[grade, 1, h, g] += twice * moments.bulk[1]
                 factors[grade, 1, g, h] += twice * moments.bulk[2]
+        if self.split.bulk is None:
+            totals[2] = totals[0]
         if block is None:
             totals = (totals + np.swapaxes(totals, 1, 2)) / 2
         grams = self._keys(factors)
@@ -135,14 +137,14 @@ class Integrals:
             return np.eye(width)
         return np.linalg.qr(np.concatenate([*vectors, self.scores.values(self.split.wide), self.scores.offsets]).T)[0]
 
-    def _bulk_sums(self, moments: Moments, pair: tuple[int, int], turn: np.ndarray) -> tuple[Float[np.ndarray, " c"], float]:
-        """Return the sum over the bulk of weights times values, and of weights."""
-        bulk, (h, g) = self.split.bulk, pair
-        if bulk is None:
-            return np.zeros(turn.shape[1]), 0.0
+    def _bulk_part(self, bulk: Bulk, moments: Moments, pair: tuple[int, int], turn: np.ndarray) -> Float[np.ndarray, "c c"]:
+        """Return what the offsets of two heads add to the sum of weights times v v^T over the bulk."""
+        h, g = pair
+        left, right = self.scores.offsets[[h, g]] @ turn
         parts = zip(moments.bulk, (bulk.second[h, g], bulk.third[h, g], bulk.third[g, h]), strict=True)
         vector = np.asarray(sum(factor * part for factor, part in parts))
-        return vector[:-1] @ turn, float(vector[-1])
+        summed = vector[:-1] @ turn
+        return float(vector[-1]) * np.outer(left, right) - np.outer(summed, right) - np.outer(left, summed)
 
     def _error(self, coarse: float, fourth: float) -> float:
         """Turn the changes from a coarser rule, and those that the guess of the last order made, into a relative error.
