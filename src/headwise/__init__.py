@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.version import __version__
 
 if TYPE_CHECKING:
-    from headwise import design, stress, study
+    from headwise import check, design, stress, study
     from headwise.core.attend import attend
     from headwise.core.attention import Attention
     from headwise.core.heads import HeadsAttention, MultiHeadAttention, average_heads
@@ -32,6 +32,7 @@ __all__ = [
     "attend",
     "average_heads",
     "causal",
+    "check",
     "design",
     "orthonormal",
     "stress",
@@ -49,6 +50,7 @@ _HOME = {
     "attend": "core.attend",
     "average_heads": "core.heads",
     "causal": "core.masks",
+    "check": "",
     "design": "",
     "orthonormal": "core.orthonormal",
     "stress": "",

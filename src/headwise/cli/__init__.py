@@ -6,6 +6,7 @@ Nothing heavy is imported here; each command loads what it needs when it runs.
 import click
 
 from headwise.cli.attend import attend
+from headwise.cli.check import check
 from headwise.cli.design import design
 from headwise.cli.frame import Sentences
 from headwise.cli.stress import stress
@@ -24,5 +25,5 @@ def main() -> None:
     """
 
 
-for command in (attend, design, stress, study):
+for command in (attend, check, design, stress, study):
     main.add_command(command)

@@ -1,0 +1,127 @@
+"""A folder of hand-ins: marked by several processes and kept one file each, so that a stopped run goes on where it was."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from headwise.check.answers import answers
+from headwise.check.feedback import page
+from headwise.check.handins import KINDS
+from headwise.check.sheet import load
+from headwise.errors import FileError, HeadwiseError
+from headwise.files import replacing
+from headwise.shown import Shown, Summary, as_json, number
+from headwise.version import __version__
+
+
+@dataclass(frozen=True, repr=False)
+class Gradebook(Shown):
+    """What was marked: a row per hand-in."""
+
+    rows: Sequence[dict[str, Any]]
+    place: Path
+    again: int
+
+    def summary(self) -> Summary:
+        """Describe every hand-in by a row."""
+        rows = [[row["name"], number(row["points"]), row["note"]] for row in self.rows]
+        notes = [f"{len(self.rows)} hand-ins, {self.again} marked before; gradebook: {self.place}"]
+        return Summary("Gradebook", ["name", "points", ""], rows, notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows as plain data."""
+        return {"kind": "gradebook", "gradebook": str(self.place), "rows": list(self.rows)}
+
+
+def folder(
+    place: str | Path,
+    out: str | Path,
+    *,
+    sheet: str | Path = "attention",
+    processes: int = 2,
+    progress: Callable[[int, int, str], object] | None = None,
+) -> Gradebook:
+    """Mark every hand-in of a folder: a gradebook, and for each a page of feedback and its verdicts as JSON.
+
+    A hand-in that has not changed since it was marked is not marked again.
+
+    Parameters
+    ----------
+    place
+        Folder with hand-ins (.toml, .json, .md).
+    out
+        Folder for ``gradebook.csv``, ``feedback/`` and ``marks/``, made if it is not there.
+    progress
+        Called with the hand-ins done, those to do and the name of the stage.
+    """
+    source, goal = Path(place), Path(out)
+    if not source.is_dir():
+        raise FileError("", f"{source}: hand-ins must be in a folder, but there is none")
+    paths = sorted(path for path in source.iterdir() if path.suffix in KINDS and path.is_file())
+    if not paths:
+        raise FileError("", f"{source}: the folder must hold hand-ins ({', '.join(KINDS)}), but it holds none")
+    load(sheet)
+    for name in ("marks", "feedback"):
+        (goal / name).mkdir(parents=True, exist_ok=True)
+    jobs = [(path, goal, str(sheet)) for path in paths if _kept(path, goal, str(sheet)) is None]
+    done = len(paths) - len(jobs)
+    if jobs:
+        with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn")) as pool:
+            for count, task in enumerate(as_completed([pool.submit(_mark, *job) for job in jobs]), 1):
+                task.result()
+                if progress is not None:
+                    progress(done + count, len(paths), "hand-ins")
+    rows = [kept for path in paths if (kept := _kept(path, goal, str(sheet))) is not None]
+    with replacing(goal / "gradebook.csv") as stream:
+        stream.write(_csv([row["row"] for row in rows]).encode())
+    return Gradebook([row["row"] for row in rows], goal / "gradebook.csv", done)
+
+
+def _stamp(path: Path, sheet: str) -> str:
+    """Return what changes when the hand-in, the sheet or headwise does."""
+    known = Path(sheet).read_bytes() if Path(sheet).is_file() else sheet.encode()
+    return hashlib.sha256(b"\0".join([path.read_bytes(), known, __version__.encode()])).hexdigest()
+
+
+def _kept(path: Path, goal: Path, sheet: str) -> dict[str, Any] | None:
+    """Return what an earlier run found, if nothing has changed since."""
+    try:
+        found = json.loads((goal / "marks" / f"{path.name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if found.get("stamp") == _stamp(path, sheet) else None
+
+
+def _mark(path: Path, goal: Path, sheet: str) -> None:
+    """Mark one hand-in and keep it; the file with the stamp comes last."""
+    data: dict[str, Any]
+    parts = list(load(sheet).problems)
+    try:
+        marks = answers(path, sheet=sheet)
+    except HeadwiseError as error:
+        row = {"name": path.name, "points": 0.0, "note": error.problem, **dict.fromkeys(parts, "")}
+        data = {"kind": "marks", "name": path.name, "problem": error.problem}
+    else:
+        said = {part: verdict.status for part, verdict in marks.verdicts.items()}
+        row = {"name": path.name, "points": marks.points, "note": "", **{part: said.get(part, "missing") for part in parts}}
+        data = marks.to_dict()
+        with replacing(goal / "feedback" / f"{path.name}.html") as stream:
+            stream.write(page(marks).encode())
+    with replacing(goal / "marks" / f"{path.name}.json") as stream:
+        stream.write(as_json({"stamp": _stamp(path, sheet), "row": row, **data}).encode())
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    page_ = io.StringIO()
+    writer = csv.DictWriter(page_, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    # A cell that a spreadsheet would take for a formula is made text.
+    writer.writerows([{key: f"'{cell}" if str(cell)[:1] in "=+-@" else cell for key, cell in row.items()} for row in rows])
+    return page_.getvalue()

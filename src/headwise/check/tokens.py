@@ -1,0 +1,257 @@
+"""Text into tokens: plain text, Unicode and LaTeX come out the same. Nothing is run, and every token knows its place.
+
+A token's `kind` is "number", "name" or "word" (letters that no problem names), "mark" (an operator, a bracket, a LaTeX command
+with arguments), or "end".
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from headwise.check.unreadable import Unreadable
+
+LONGEST = 4000
+_MOST = 1500
+
+GREEK = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "varepsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "rho",
+    "sigma",
+    "tau",
+    "phi",
+    "varphi",
+    "chi",
+    "psi",
+    "omega",
+    "Gamma",
+    "Delta",
+    "Theta",
+    "Lambda",
+    "Xi",
+    "Sigma",
+    "Phi",
+    "Psi",
+    "Omega",
+]
+FUNCTIONS = ("exp", "log", "ln", "sqrt", "softmax", "diag", "trace", "tr")
+_SYMBOLS = {
+    "·": "·", "⋅": "·", "×": "*", "∗": "*", "⊙": "⊙", "∘": "⊙", "⊗": "⊗", "−": "-", "–": "-", "÷": "/", "‖": "‖", "∥": "‖",
+    "∣": "|", "⊤": "⊤", "ᵀ": "⊤", "′": "'", "’": "'", "`": "'", "√": "sqrt", "∑": "sum", "∈": "∈", "∉": "∉", "≠": "≠", "≈": "≈",
+    "≃": "≈", "≡": "=", "∝": "≈", "≫": "≫", "≪": "≪", "→": "→", "∞": "∞", "≤": "≤", "≥": "≥", "⟨": "⟨", "⟩": "⟩", "½": "½",
+}  # fmt: skip
+_POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
+_LOW = dict(zip("₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚₛₜₓ", "0123456789aehijklmnopstx", strict=True))
+_COMMANDS = {
+    "cdot": "·", "times": "*", "ast": "*", "odot": "⊙", "circ": "⊙", "otimes": "⊗", "top": "⊤", "intercal": "⊤", "prime": "'",
+    "lVert": "‖", "rVert": "‖", "Vert": "‖", "|": "‖", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "gg": "≫",
+    "ll": "≪", "to": "→", "rightarrow": "→", "longrightarrow": "→", "infty": "∞", "in": "∈", "notin": "∉", "ne": "≠",
+    "neq": "≠", "approx": "≈", "simeq": "≈", "propto": "≈", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "frac": "frac",
+    "dfrac": "frac", "tfrac": "frac", "sqrt": "sqrt", "sum": "sum", "exp": "exp", "log": "log", "ln": "ln",
+    "langle": "⟨", "rangle": "⟩", "{": "{", "}": "}", "%": "%", "lbrace": "{", "rbrace": "}", "Pr": "P",
+}  # fmt: skip
+# What says how something looks, and not what it is.
+_STYLES = {
+    "mathbf",
+    "boldsymbol",
+    "bm",
+    "vec",
+    "mathrm",
+    "text",
+    "textbf",
+    "textit",
+    "mathit",
+    "operatorname",
+    "mathsf",
+    "mathcal",
+}
+_LOOKS = _STYLES | {
+    "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "mathbb", "displaystyle", "limits",
+    "nolimits", "rm", "bf", ",", ";", ":", "!", " ", "quad", "qquad", "(", ")", "[", "]", "it",
+}  # fmt: skip
+_WORDS_AS_MARKS = {"in": "∈", "sum": "sum", "frac": "frac", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞"}
+_PIECE = re.compile(
+    r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)|(?P<word>[A-Za-z]+)|(?P<rest>.)", re.DOTALL
+)
+_TWO = {"||": "‖", ">>": "≫", "<<": "≪", "->": "→", "=>": "→", "!=": "≠", "<=": "≤", ">=": "≥", "**": "^", ":=": "=", "~=": "≈"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of text: its kind, what it is, and where."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def _letters() -> dict[str, str]:
+    found = {}
+    for name in GREEK:
+        plain = name.removeprefix("var").upper() if name[0].isupper() else name.removeprefix("var")
+        size = "CAPITAL" if name[0].isupper() else "SMALL"
+        found[unicodedata.lookup(f"GREEK {size} LETTER {'LAMDA' if plain.lower() == 'lambda' else plain.upper()}")] = name
+    return found | {"µ": "mu", "ϵ": "epsilon", "ϕ": "phi"}
+
+
+_GREEK_LETTERS = _letters()
+
+
+def tokens(text: str, known: AbstractSet[str]) -> list[Token]:
+    r"""Return the tokens of a text, with an "end" behind them.
+
+    >>> [token.text for token in tokens(r"\beta(k_a + k_b)", frozenset({"k"}))]
+    ['beta', '(', 'k', '_', 'a', '+', 'k', '_', 'b', ')', '']
+    >>> [token.text for token in tokens("AA^T", frozenset({"A"}))]
+    ['A', 'A', '^', 'T', '']
+    """
+    if len(text) > LONGEST:
+        raise Unreadable(f"at most {LONGEST} characters are read, but there are {len(text)}", LONGEST, LONGEST + 1)
+    found = []
+    for token in _raw(text):
+        found += _split(token, known) if token.kind == "word" else [token]
+        if len(found) > _MOST:
+            raise Unreadable(f"at most {_MOST} signs are read", token.start, token.end)
+    return [*found, Token("end", "", len(text), len(text))]
+
+
+def _raw(text: str) -> Iterator[Token]:
+    place = 0
+    unseen: set[int] = set()
+    while place < len(text):
+        if place in unseen:
+            place += 1
+            continue
+        if text[place] == "\\":
+            start = place
+            token, place = _command(text, place)
+            if token is not None:
+                yield token
+                # TeX takes one sign per argument: \frac12 is a half.
+                digits = 2 if token.text == "frac" else 1 if token.text == "sqrt" else 0
+                while digits and text[place : place + 1].isdigit() and text[place].isascii():
+                    yield Token("number", text[place], place, place + 1)
+                    place, digits = place + 1, digits - 1
+            elif text[start + 1 : place] in _STYLES:
+                unseen.update(_braces(text, place))
+            continue
+        piece = _PIECE.match(text, place)
+        assert piece is not None  # noqa: S101  the last alternative takes anything
+        start, place = piece.span()
+        kind, said = piece.lastgroup, piece[0]
+        if kind == "number":
+            if len(said) > 30:
+                raise Unreadable("a number has at most 30 digits", start, place)
+            yield Token("number", said, start, place)
+        elif kind == "word":
+            yield (
+                Token("mark", _WORDS_AS_MARKS[said], start, place)
+                if said in _WORDS_AS_MARKS
+                else Token("word", said, start, place)
+            )
+        elif kind == "rest":
+            token, place = _sign(text, start)
+            if token is not None:
+                yield token
+
+
+def _braces(text: str, start: int) -> tuple[int, ...]:
+    """Return where the braces of an argument stand, which only say how far a style goes."""
+    while text[start : start + 1] == " ":
+        start += 1
+    if text[start : start + 1] != "{":
+        return ()
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] == "{") - (text[place] == "}")
+        if depth == 0:
+            return start, place
+    raise Unreadable("this brace is never closed", start, start + 1)
+
+
+def _sign(text: str, start: int) -> tuple[Token | None, int]:
+    """Read one sign that is no letter, digit or space."""
+    two = text[start : start + 2]
+    if two in _TWO:
+        return Token("mark", _TWO[two], start, start + 2), start + 2
+    sign, stop = text[start], start + 1
+    if sign in "$~&":
+        return None, stop
+    if sign in "+-*/^_()[]{},;=<>|'%.:!":
+        return Token("mark", sign, start, stop), stop
+    if sign in _GREEK_LETTERS:
+        return Token("name", _GREEK_LETTERS[sign], start, stop), stop
+    if sign in _SYMBOLS:
+        return Token("mark", _SYMBOLS[sign], start, stop), stop
+    if sign in _POWERS or sign in _LOW:
+        table, kind = (_POWERS, "power") if sign in _POWERS else (_LOW, "low")
+        while stop < len(text) and text[stop] in table:
+            stop += 1
+        return Token(kind, "".join(table[one] for one in text[start:stop]), start, stop), stop
+    wide = unicodedata.normalize("NFKC", sign)
+    if len(wide) == 1 and wide.isascii() and wide.isalpha():  # mathematical bold and italic letters
+        return Token("word", wide, start, stop), stop
+    name = unicodedata.name(sign, f"character {ord(sign)}").lower()
+    raise Unreadable(f"this sign is not read: {name}", start, stop)
+
+
+def _command(text: str, start: int) -> tuple[Token | None, int]:
+    """Read a LaTeX command."""
+    stop = start + 1
+    while stop < len(text) and text[stop].isascii() and text[stop].isalpha():
+        stop += 1
+    stop = max(stop, min(start + 2, len(text)))
+    name = text[start + 1 : stop]
+    if name in _COMMANDS:
+        said = _COMMANDS[name]
+        return Token("word" if said == "P" else "mark", said, start, stop), stop
+    if name in GREEK:
+        return Token("name", name, start, stop), stop
+    if name in _LOOKS:
+        # \left. and \right. are brackets that nobody sees.
+        return None, stop + (name in ("left", "right") and text[stop : stop + 1] == ".")
+    if name in ("dots", "ldots", "cdots", "vdots"):
+        raise Unreadable("dots are not read; write a sum, such as \\sum_i a_i", start, stop)
+    raise Unreadable(f"the command \\{name[:20]} is not known", start, stop)
+
+
+def _split(word: Token, known: AbstractSet[str]) -> list[Token]:
+    """Cut letters that stand together into names: as few as possible, from the left."""
+    text = word.text
+    if text in known or text in GREEK or text in FUNCTIONS or len(text) == 1:
+        return [_named(word)]
+    cut: list[list[str] | None] = [[], *[None] * len(text)]
+    for stop in range(1, len(text) + 1):
+        for start in range(stop):
+            before, piece = cut[start], text[start:stop]
+            if before is not None and piece in known and (cut[stop] is None or len(before) + 1 < len(cut[stop] or [])):
+                cut[stop] = [*before, piece]
+    pieces = cut[-1]
+    if pieces is None or len(text) > 40:
+        return [word]
+    found, place = [], word.start
+    for piece in pieces:
+        found.append(Token("name", piece, place, place + len(piece)))
+        place += len(piece)
+    return found
+
+
+def _named(word: Token) -> Token:
+    kind = "mark" if word.text in FUNCTIONS else "name"
+    return Token(kind, word.text, word.start, word.end)

@@ -1,0 +1,83 @@
+"""`headwise check`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwise.cli.frame import json_option, print_json, print_shown, progress_bar
+from headwise.errors import OptionError
+
+if TYPE_CHECKING:
+    from headwise.check import Marks
+
+_FORMATS = ("text", "json", "html", "gradescope")
+
+
+@click.command()
+@click.argument("given", required=False)
+@click.option("--part", help="Mark GIVEN as the answer to this part; otherwise GIVEN is a hand-in or a folder of them.")
+@click.option("--sheet", default="attention", show_default=True, help="The sheet: attention, or a TOML file.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), default="text", show_default=True, help="For a hand-in.")
+@click.option("--out", type=click.Path(path_type=Path), help="A file for the output; for a folder of hand-ins, a folder.")
+@click.option("--list", "listed", is_flag=True, help="List the parts of the sheet.")
+@json_option
+def check(given: str | None, part: str | None, sheet: str, *, listed: bool, **options: Any) -> None:  # noqa: ANN401
+    """Mark written answers by what they do: right, right with a remark, wrong with a counterexample, or cannot be read.
+
+    Answers are plain text, Unicode or LaTeX; nothing in them is run. A hand-in is a TOML, JSON or Markdown file with an answer
+    per part. A folder of hand-ins gives a gradebook and a page of feedback each, and goes on where it was if stopped.
+
+    \b
+    Example:
+      headwise check --part b.ii "q = beta (k_a + k_b), beta large"
+      headwise check my-answers.md --format html --out feedback.html
+      headwise check handins/ --out marks/
+    """
+    from headwise.check import answer, answers, folder, load  # noqa: PLC0415
+
+    if listed:
+        for name, one in load(sheet).problems.items():
+            click.echo(f"{name:<14} {one.title}")
+        return
+    if given is None:
+        raise OptionError("", "GIVEN must be an answer (with --part), a hand-in or a folder, but it is missing")
+    form = "json" if options["as_json"] else options["form"]
+    if part is not None:
+        verdict = answer(part, given, sheet=sheet)
+        if form == "json":
+            print_json(verdict.to_dict())
+        else:
+            print_shown(verdict)
+    elif Path(given).is_dir():
+        with progress_bar() as tick:
+            found = folder(given, options["out"] or f"{Path(given)}-marks", sheet=sheet, progress=tick)
+        if form == "json":
+            print_json(found.to_dict())
+        else:
+            print_shown(found)
+    else:
+        _hand_in(answers(given, sheet=sheet), form, options["out"])
+
+
+def _hand_in(marks: "Marks", form: str, out: Path | None) -> None:
+    """Print or write the marks of one hand-in."""
+    from headwise.check.feedback import page  # noqa: PLC0415
+    from headwise.files import replacing  # noqa: PLC0415
+    from headwise.shown import as_json  # noqa: PLC0415
+
+    if form == "text" and out is None:
+        print_shown(marks)
+        return
+    made = {
+        "text": lambda: str(marks),
+        "json": lambda: as_json(marks.to_dict()),
+        "html": lambda: page(marks),
+        "gradescope": lambda: as_json(marks.to_gradescope()),
+    }[form]()
+    if out is None:
+        click.echo(made)
+        return
+    with replacing(out) as stream:
+        stream.write(made.encode())
+    click.echo(f"wrote {out}", err=True)
