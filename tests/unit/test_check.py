@@ -17,6 +17,7 @@ from written_answers import ANSWERS
 
 import headwise as hw
 from headwise.check import answer, answers, folder, load
+from headwise.check.mark import judged
 from headwise.cli import main
 from headwise.errors import FileError, OptionError
 
@@ -120,7 +121,7 @@ def test_mutated_answers_neither_crash_nor_take_long():
     for _ in range(4000):
         part, text, *_ = rng.choice(ANSWERS)
         start = time.process_time()
-        verdict = answer(part, mutated(text, rng))
+        verdict = judged(load("attention").problems[part], mutated(text, rng))
         slowest = max(slowest, time.process_time() - start)
         assert verdict.status in ("right", "remark", "wrong", "unreadable")
     assert slowest < 2.5
@@ -129,7 +130,7 @@ def test_mutated_answers_neither_crash_nor_take_long():
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200), st.sampled_from(sorted(load("attention").problems)))
 def test_any_text_has_a_verdict(text, part):
-    assert answer(part, text).status in ("right", "remark", "wrong", "unreadable")
+    assert judged(load("attention").problems[part], text).status in ("right", "remark", "wrong", "unreadable")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,15 @@ print(seen)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_mistake_of_ours_stops_nobody(monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sys.modules["headwise.check.mark"], "judged", fail)
+    verdict = answer("b.ii", "an answer that nobody gave before")
+    assert verdict.problem == "this could not be marked, for headwise itself failed (ZeroDivisionError)"
 
 
 def test_places_are_pointed_at():

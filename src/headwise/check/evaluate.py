@@ -109,7 +109,7 @@ def _times(left: Matrix, right: Matrix, how: str) -> Matrix:
         return left * right
     if how == "⊙":
         return left * right
-    if how == "⊗":
+    if how == "⊗" and left.shape[1] == right.shape[1] == 1:
         return left @ right.T
     if how == "·" and left.shape == right.shape and left.shape[1] == 1:
         return left.T @ right

@@ -50,7 +50,8 @@ def folder(
 ) -> Gradebook:
     """Mark every hand-in of a folder: a gradebook, and for each a page of feedback and its verdicts as JSON.
 
-    A hand-in that has not changed since it was marked is not marked again.
+    A hand-in that has not changed since it was marked is not marked again. In a script, call it under
+    ``if __name__ == "__main__":``, for it starts processes.
 
     Parameters
     ----------

@@ -23,7 +23,16 @@ _LONGEST_WORD = 400
 
 
 def marked(problem: Problem, text: str) -> Verdict:
-    """Return the verdict on an answer; whatever the text is, there is one."""
+    """Return the verdict on an answer; whatever the text is, there is one, and a class is marked to its end."""
+    try:
+        return judged(problem, text)
+    except Exception as error:  # noqa: BLE001  a mistake of ours must not stop the marking of others
+        said = f"this could not be marked, for headwise itself failed ({type(error).__name__})"
+        return Verdict(problem.part, text, "unreadable", problem=said)
+
+
+def judged(problem: Problem, text: str) -> Verdict:
+    """Return the verdict on an answer."""
     try:
         if problem.kind == "word":
             return _word(problem, text)
