@@ -43,12 +43,12 @@ def test_a_counterexample_is_one(part, text, status, misconception):
     del status, misconception
     if example is None:
         return
-    assert example.data["error"] > 1e-3 or part.startswith(("c.ii", "d.ii"))
+    assert example.data["error"] > 1e-4 or part.startswith(("c.ii", "d.ii"))
     names = {}
     exec(example.code, names)  # noqa: S102  what a student would paste
     if part == "b.ii":
         found = np.asarray(names["found"].contexts)
-        assert np.linalg.norm(found - names["target"]) > 1e-3
+        assert np.linalg.norm(found - names["target"]) > 1e-4
 
 
 def right_answers(rng):
@@ -246,6 +246,43 @@ def test_hand_ins_in_every_format(tmp_path):
     assert sum(test["score"] for test in results["tests"]) == 3
     assert {test["name"].split(":")[0] for test in results["tests"]} == set(load("attention").problems)
     assert "missing" in str(marks)
+
+
+@pytest.mark.parametrize(
+    ("heading", "body", "status"),
+    [
+        ("(b)(ii)", r"$q=\beta(k_a+k_b)$ with $\beta$ large", "right"),
+        ("Part (b) ii", r"We take $q = t(k_a + k_b)$ where $t \gg 0$.", "right"),
+        ("b.ii: my query", "`t (k_a + k_b)`, t large", "right"),
+        ("Problem b.ii", "```\nt (k_a + k_b), t large\n```", "right"),
+        ("b.ii", "**q = t (k_a + k_b), t large**", "right"),
+        ("b.ii", "I do not know.", "unreadable"),
+        ("b.ii", "$q = k_a + k_b$ so that both score the same", "wrong"),
+    ],
+)
+def test_markdown_as_students_write_it(tmp_path, heading, body, status):
+    (tmp_path / "a.MD").write_text(f"\ufeff# Homework\n\n## {heading}\n\n{body}\n", encoding="utf-8")
+    assert answers(tmp_path / "a.MD").verdicts["b.ii"].status == status
+
+
+def test_tables_in_toml_and_strange_files(tmp_path):
+    (tmp_path / "a.toml").write_text('b.i = "A A^T"\nb.ii = "k_a + k_b"\n[d]\nii = 0.0786\n')
+    marks = answers(tmp_path / "a.toml")
+    assert {part: verdict.status for part, verdict in marks.verdicts.items()} == {
+        "b.i": "right",
+        "b.ii": "wrong",
+        "d.ii": "right",
+    }
+    (tmp_path / "b.json").write_text('{"c.ii": ' + "9" * 6000 + "}")
+    (tmp_path / "c.json").write_bytes(bytes(range(256)))
+    (tmp_path / "d.md").write_text("")
+    (tmp_path / "=e.json").write_text('{"b.i": "<script>alert(1)</script>"}')
+    rows = folder(tmp_path, tmp_path / "out").rows
+    assert [row["points"] for row in rows] == [0, 2, 0, 0, 0]
+    book = (tmp_path / "out" / "gradebook.csv").read_text()
+    assert "\n'=e.json," in book
+    assert ",'," not in book
+    assert "<script>" not in (tmp_path / "out" / "feedback" / "=e.json.html").read_text()
 
 
 def test_a_folder_goes_on_where_it_was(tmp_path):

@@ -1,6 +1,6 @@
 """Answers one by one, or a whole hand-in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -62,12 +62,22 @@ def answers(handin: Mapping[str, str] | str | Path | Given, *, sheet: str | Path
     """
     problems = sheet if isinstance(sheet, Sheet) else load(sheet)
     if isinstance(handin, Mapping):
-        name, given = "hand-in", {str(part): str(text) for part, text in handin.items()}
+        name, given = "hand-in", {str(part): [str(text)] for part, text in handin.items()}
     elif isinstance(handin, (str, Path)):
         name, given = Path(handin).name, read_handin(Path(handin), problems)
     else:
         raise OptionError("answers", f"handin must be a file or answers by part, but it is a {type(handin).__name__}")
-    return Marks(name, problems, {part: answer(part, text, sheet=problems) for part, text in given.items()})
+    return Marks(name, problems, {part: _first_read(part, texts, problems) for part, texts in given.items()})
+
+
+def _first_read(part: str, texts: Sequence[str], sheet: Sheet) -> Verdict:
+    """Mark the first way to take an answer that can be read."""
+    found = [answer(part, texts[0], sheet=sheet)]
+    for text in texts[1:]:
+        if found[-1].status != "unreadable":
+            break
+        found.append(answer(part, text, sheet=sheet))
+    return found[-1] if found[-1].status != "unreadable" else found[0]
 
 
 def problem(part: str, sheet: Sheet) -> Problem:

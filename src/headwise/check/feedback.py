@@ -56,7 +56,8 @@ def _example(verdict: Verdict) -> str:
     picture = _picture(verdict)
     code = example.code if len(example.code) < 3000 else ""
     shown = f"<details><summary>Python lines that show it</summary><pre>{html.escape(code)}</pre></details>" if code else ""
-    return f'<p><span class="kind">counterexample</span> {html.escape(example.sentence)}</p>{picture}{shown}'
+    said = "" if example.sentence == verdict.problem else f"<p>{html.escape(example.sentence)}</p>"
+    return f"{said}{picture}{shown}"
 
 
 def _picture(verdict: Verdict) -> str:

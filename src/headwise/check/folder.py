@@ -65,7 +65,7 @@ def folder(
     source, goal = Path(place), Path(out)
     if not source.is_dir():
         raise FileError("", f"{source}: hand-ins must be in a folder, but there is none")
-    paths = sorted(path for path in source.iterdir() if path.suffix in KINDS and path.is_file())
+    paths = sorted(path for path in source.iterdir() if path.suffix.lower() in KINDS and path.is_file())
     if not paths:
         raise FileError("", f"{source}: the folder must hold hand-ins ({', '.join(KINDS)}), but it holds none")
     load(sheet)
@@ -106,9 +106,10 @@ def _mark(path: Path, goal: Path, sheet: str) -> None:
     parts = list(load(sheet).problems)
     try:
         marks = answers(path, sheet=sheet)
-    except HeadwiseError as error:
-        row = {"name": path.name, "points": 0.0, "note": error.problem, **dict.fromkeys(parts, "")}
-        data = {"kind": "marks", "name": path.name, "problem": error.problem}
+    except Exception as error:  # noqa: BLE001  one bad hand-in must not stop the others
+        note = error.problem if isinstance(error, HeadwiseError) else f"could not be marked ({type(error).__name__})"
+        row = {"name": path.name, "points": 0.0, "note": note, **dict.fromkeys(parts, "")}
+        data = {"kind": "marks", "name": path.name, "problem": note}
     else:
         said = {part: verdict.status for part, verdict in marks.verdicts.items()}
         row = {"name": path.name, "points": marks.points, "note": "", **{part: said.get(part, "missing") for part in parts}}
@@ -124,5 +125,7 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     writer = csv.DictWriter(page_, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     # A cell that a spreadsheet would take for a formula is made text.
-    writer.writerows([{key: f"'{cell}" if str(cell)[:1] in "=+-@" else cell for key, cell in row.items()} for row in rows])
+    writer.writerows(
+        [{key: f"'{cell}" if str(cell)[:1] in tuple("=+-@\t\r") else cell for key, cell in row.items()} for row in rows]
+    )
     return page_.getvalue()

@@ -3,6 +3,7 @@
 Depth is bounded, so is the length (in `tokens`); time grows with the length only.
 """
 
+import math
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -44,7 +45,30 @@ _LARGE = {
     "arbitrarily",
 }
 _SMALL = {"small", "tiny", "little", "vanishing"}
-_LEADS = {"where", "with", "for", "as", "when", "and", "if", "let", "assuming", "given", "such", "provided", "take", "choose"}
+_LEADS = {
+    "because",
+    "since",
+    "about",
+    "approximately",
+    "roughly",
+    "is",
+    "then",
+    "so",
+    "where",
+    "with",
+    "for",
+    "as",
+    "when",
+    "and",
+    "if",
+    "let",
+    "assuming",
+    "given",
+    "such",
+    "provided",
+    "take",
+    "choose",
+}
 
 
 @dataclass(frozen=True)
@@ -75,7 +99,7 @@ def read(text: str, known: AbstractSet[str], *, relations: bool = False) -> Writ
 
 class _Reader:
     def __init__(self, text: str, known: AbstractSet[str], *, relations: bool) -> None:
-        self.tokens, self.known, self.relations = tokens(text, known), known, relations
+        self.tokens, self.known, self.relations = _opened(tokens(text, known)), known, relations
         self.place, self.depth, self.bars = 0, 0, []  # type: int, int, list[str]
 
     @property
@@ -106,8 +130,10 @@ class _Reader:
         while self.next.kind != "end":
             if self.at(",", ";", ".", ":") or (self.next.kind == "word" and self.next.text.lower() in _LEADS):
                 self.take()
-            elif items and self._is_condition():
+            elif self._is_condition() if items else self._speaks_of_size():
                 conditions += self._condition()
+            elif (not items and self.at("=", "≈")) or self.at("∈"):
+                self.take()
             else:
                 items.append(self._item())
         if not items:
@@ -116,11 +142,11 @@ class _Reader:
 
     def _item(self) -> Item:
         left = self.sum()
-        if self.at(*_RELATIONS):
+        if self.at(*_RELATIONS, *(["→"] if isinstance(left, Symbol) else [])):
             sign = self.take().text
             right = self.sum()
-            if sign in ("=", "≈") and isinstance(left, Symbol) and not self.relations:
-                while self.at("=", "≈"):  # q = this = that: the last is the answer
+            if sign in ("=", "≈", "→") and isinstance(left, Symbol) and not self.relations:
+                while self.at("=", "≈", "→"):  # q = this = that: the last is the answer
                     self.take()
                     right = self.sum()
                 self._check_stop()
@@ -132,7 +158,7 @@ class _Reader:
 
     def _check_stop(self) -> None:
         token = self.next
-        if token.kind == "end" or self.at(",", ";", ".", ":") or (token.kind == "word" and token.text.lower() in _LEADS):
+        if token.kind == "end" or self.at(",", ";", ".", ":", "∈") or (token.kind == "word" and token.text.lower() in _LEADS):
             return
         if token.kind == "word":
             raise Unreadable(
@@ -149,15 +175,26 @@ class _Reader:
                 break
             words |= token.kind == "word"
             names += token.kind == "name"
-            if token.kind == "mark" and token.text in (*_RELATIONS, "→") and not relation:
+            if token.kind == "mark" and token.text in (*_RELATIONS, "→", "∈", "≠", "∉") and not relation:
                 relation = token.text
-        return words or (relation in ("≫", "≪", ">", "<", "→", "≥", "≤") and not self.relations) or not (relation or names)
+        said = relation in ("≫", "≪", ">", "<", "→", "≥", "≤") and not self.relations
+        return words or said or relation in ("∈", "≠", "∉")
+
+    def _speaks_of_size(self) -> bool:
+        """Look ahead: say whether the clause at the beginning only says that something is large or small."""
+        for token in self.tokens[self.place :]:
+            if token.kind == "end" or (token.kind == "mark" and token.text in (",", ";", "=", "≈")):
+                return False
+            if token.kind == "word" and token.text.lower() in _LARGE | _SMALL:
+                return True
+        return False
 
     def _condition(self) -> list[Condition]:
         """Read a clause about a scale; whatever else it says is let go."""
         start, scale, size = self.next.start, None, None
         previous: Token | None = None
         more: list[str] = []
+        turned = False
         while self.next.kind != "end" and not self.at(";"):
             if self.at(",") and (size or previous is None or previous.kind != "name"):
                 break
@@ -166,24 +203,32 @@ class _Reader:
                 scale = token.text
             elif token.kind == "name" and size is None:
                 more.append(token.text)
-            if token.kind == "word" and token.text.lower() in _LARGE | _SMALL:
-                size = "large" if token.text.lower() in _LARGE else "small"
-            if token.kind == "mark" and token.text in ("≫", "≪", ">", "<", "→", "∞", "≥"):
+            word = token.text.lower() if token.kind == "word" else ""
+            if word in _LARGE | _SMALL and size != "negative":
+                size = "large" if word in _LARGE else "small"
+            turned |= word in ("not", "no") or token.text == "≠"
+            if word in ("negative", "minus") or (token.text == "∞" and previous is not None and previous.text == "-"):
+                size = "negative"
+            elif token.kind == "mark" and token.text in ("≫", "≪", ">", "<", "→", "∞", "≥"):
                 size = self._size(token.text, previous, size)
             previous = token
+        size = None if turned else size
         return [Condition(start, self.tokens[self.place - 1].end, name, size) for name in (scale, *more)]
 
     def _size(self, sign: str, previous: Token | None, size: str | None) -> str | None:
+        """Say what a sign between a scale and a number says of the scale."""
         turned = previous is not None and previous.kind == "number"
+        number = float(self.next.text) if self.next.kind == "number" else None
         if sign == "→":
-            zero = self.next.kind == "number" and float(self.next.text) == 0
-            return "small" if zero else "large"
-        if sign in ("≫", "∞"):
-            return "small" if turned and sign == "≫" else "large"
-        if sign == "≪":
-            return "large" if turned else "small"
-        above = self.next.kind == "number" and float(self.next.text) >= 5
-        return "large" if above and sign in (">", "≥") else size
+            return "small" if number == 0 else "large" if not self.at("-") else "negative"
+        if sign == "∞":
+            return size or "large"
+        if sign in ("≫", "≪"):
+            down = (sign == "≪") != turned
+            return "negative" if down and number == 0 else "small" if down else "large"
+        if sign == "<" and not turned and number is not None:
+            return "negative" if number <= 0 else "small"
+        return "large" if number is not None and number >= 5 and sign in (">", "≥") else size
 
     def deeper(self) -> None:
         self.depth += 1
@@ -358,6 +403,8 @@ class _Reader:
     def _symbol(self) -> Node:
         token = self.take()
         index = None
+        if token.text == "e" and "e" not in self.known and not self.at("_"):
+            return Number(token.start, token.end, math.e)
         if token.text in ("Phi", "P") and token.text not in self.known and self.at("("):
             body = self._bracket()
             return Call(token.start, body.end, "Phi", body)
@@ -427,6 +474,19 @@ class _Reader:
         if braces:
             self.expect(_CLOSERS[braces.text])
         return found
+
+
+def _opened(found: list[Token]) -> list[Token]:
+    """Turn a bracket that speaks of a scale, (beta large), into a clause of its own."""
+    for first, token in enumerate(found):
+        if token.text != "(":
+            continue
+        rest = [place for place in range(first, len(found)) if found[place].text in ("(", ")")]
+        last = rest[1] if len(rest) > 1 and found[rest[1]].text == ")" else first
+        if any(one.kind == "word" and one.text.lower() in _LARGE | _SMALL for one in found[first:last]):
+            for place in (first, last):
+                found[place] = Token("mark", ",", found[place].start, found[place].end)
+    return found
 
 
 def _number(token: Token) -> float:

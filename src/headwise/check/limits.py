@@ -37,7 +37,8 @@ class Reading:
         """Return numbers for the scales; different scales grow differently, for nothing says that they are equal."""
         sizes = self.sizes or {}
         grown = {name: rung * 1.7**place for place, name in enumerate(self.scales)}
-        return {name: 1 / number if sizes.get(name) == "small" else number for name, number in grown.items()}
+        turned = {"small": lambda number: 1 / number, "negative": lambda number: -number}
+        return {name: turned.get(sizes.get(name) or "", float)(number) for name, number in grown.items()}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,10 @@
 """One answer, from its text to a verdict."""
 
 import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +15,7 @@ from headwise.check.properties import Average, Property, margins
 from headwise.check.repairs import Mistake, look_alike, mistake
 from headwise.check.scope import free, shape, words
 from headwise.check.sheet import Problem
-from headwise.check.tree import Node, Relation, Symbol, Transposed, children
+from headwise.check.tree import Node, Number, Relation, Symbol, Transposed, children
 from headwise.check.unreadable import Unreadable
 from headwise.check.verdict import Counterexample, Verdict
 from headwise.check.worlds import Scored
@@ -47,9 +51,15 @@ def judged(problem: Problem, text: str) -> Verdict:
 
 
 def _expression(problem: Problem, wanted: Property, text: str) -> Verdict:
+    if problem.kind == "number":  # Var(c) = 1/4 + 1/4 = 1/2: the last is the answer
+        text = re.split(r"[=≈]|\\\\approx", text)[-1] if re.search(r"[=≈]|\\\\approx", text) else text
     written = read(text, _known(wanted))
     remarks: list[str] = []
-    items = _items(wanted, written.items)
+    fixed = {
+        item.name: item.body for item in written.items if item.name not in _names(wanted) and isinstance(item.body, Number)
+    }
+    items = _items(wanted, tuple(item for item in written.items if item.name not in fixed or item.name is None))
+    items = {name: _put(node, fixed) for name, node in items.items()}
     for name, goal in wanted.give.items():
         node = items[name]
         found = shape(node, wanted.world.scope)
@@ -81,6 +91,20 @@ def _expression(problem: Problem, wanted: Property, text: str) -> Verdict:
         scale_for_one_percent=outcome.scale if not outcome.fixed else None,
         errors=outcome.errors if wanted.limit else (),
     )
+
+
+def _names(wanted: Property) -> set[str | None]:
+    """Return the names under which things are asked for, as students may write them."""
+    return {None, *wanted.give, *(name.replace("_", "") for name in wanted.give)}
+
+
+def _put(node: Node, fixed: Mapping[str | None, Node | Relation]) -> Node:
+    """Put numbers for scales that an answer fixes, as in t = 1000."""
+    if isinstance(node, Symbol):
+        found = fixed.get(node.said)
+        return found if isinstance(found, Number) else node
+    parts = {name: _put(part, fixed) for name, part in vars(node).items() if any(part is one for one in children(node))}
+    return replace(node, **parts) if parts else node  # type: ignore[arg-type]
 
 
 def _known(wanted: Property) -> frozenset[str]:
@@ -213,19 +237,29 @@ def _known_number(problem: Problem, wanted: Property, reading: Reading) -> Mista
 
 
 def _word(problem: Problem, text: str) -> Verdict:
+    """Mark a word by the first clause; what follows is an explanation."""
     if len(text) > _LONGEST_WORD:
         raise Unreadable(
             f"at most {_LONGEST_WORD} characters are read, but there are {len(text)}", _LONGEST_WORD, _LONGEST_WORD + 1
         )
-    said = " ".join(text.lower().replace("$", "").replace("\\approx", "≈").split()).strip(" .!,;:")
-    accepted = [one.replace("$", "").replace("\\approx", "≈") for one in problem.accept]
-    pieces = set(said.replace(",", " ").replace("=", " ").replace("≈", " ").split())
+    said = _plain(text)
+    first = re.split(r"[,;.:!?]|\b(?:because|since|as|for)\b", said)[0].strip()
     for one in problem.mistakes:
-        if said == one["value"].lower() or (one["value"].lower() in pieces and not pieces & set(accepted)):
+        if _plain(one["value"]) in (said, first):
             return _wrong(problem, text, "", Mistake(one["name"], one["help"]), None, [])
-    if said in accepted or pieces & set(accepted):
+    accepted = [_plain(one) for one in problem.accept]
+    if said in accepted or first in accepted:
         return Verdict(problem.part, text, "right")
     raise Unreadable(f"expected an answer such as {accepted[0]!r}", 0, max(len(text), 1))
+
+
+def _plain(text: str) -> str:
+    """Bring different ways to write the same words together."""
+    low = unicodedata.normalize("NFKC", re.sub(r"([a-zA-Z])([ₐ-ₜ₀-₉ⱼᵢ]+)", r"\1_\2", text)).lower()
+    low = re.sub(r"\\(?:mathbf|mathrm|text|boldsymbol|vec|bm)\b", "", low).replace("\\approx", "≈").replace("\\to", "≈")
+    low = re.sub(r"[$*`{}]", "", low)
+    low = " ".join(re.sub(r"^\s*(?:c|it|the (?:answer|output|value))\s*(?:=|≈|->|→|~|is)\s*", "", low).split())
+    return low.removeprefix("it is ").removeprefix("the value ").strip(" .!,;:")
 
 
 def _condition(problem: Problem, text: str) -> Verdict:
@@ -240,20 +274,13 @@ def _condition(problem: Problem, text: str) -> Verdict:
             raise Unreadable(f"scores are numbers, but this is {words(shape(side, scope))}", side.start, side.end)
         if free(side, scope):
             raise Unreadable(f"{free(side, scope)[0]} is no name of this problem", side.start, side.end)
-    for number in range(5):
-        gaps = []
-        for size in (-20.0, 20.0, 40.0, 80.0):
-            gap, weights = margins(relation, number, size)
-            gaps.append(gap)
-        if not (gaps[0] < 0 < gaps[1] < gaps[2] < gaps[3]):
-            gap, weights = margins(relation, number, 20.0)
-            said = f"with {len(weights)} keys the weight of j is {weights[0]:.6f}, but the two sides differ by {gap:.3g}"
-            if gaps[1] > 0:
-                gap, weights = margins(relation, number, -20.0)
-                said = (
-                    f"with {len(weights)} keys the two sides differ by {gap:.3g}, but the weight of j is only {weights[0]:.2g}"
-                )
-            return Verdict(problem.part, text, "wrong", problem=said)
+    for number, level in ((number, level) for number in range(4) for level in (-200.0, 0.0, 200.0)):
+        gaps = [margins(relation, number, size, level)[0] for size in (-20.0, 20.0, 40.0, 80.0)]
+        if gaps[0] < 0 < gaps[1] < gaps[2] < gaps[3]:
+            continue
+        gap, weights = margins(relation, number, 20.0 if gaps[1] <= 0 else -20.0, level)
+        said = f"with {len(weights)} keys the two sides differ by {gap:.3g}, but the weight of j is {weights[0]:.4g}"
+        return Verdict(problem.part, text, "wrong", problem=said)
     remarks = []
     if relation.sign in (">", "<", "≥", "≤"):
         remarks.append(

@@ -20,6 +20,8 @@ from headwise.core.self_attention import SelfAttention
 
 # Tiny noise, once the query has stretched it.
 _TINY = 1e-8
+# Beyond this, the difference of two scores is rounding.
+_LONGEST = 1e9
 _COLUMN: Shape = ("d", "1")
 _SQUARE: Shape = ("d", "d")
 
@@ -97,10 +99,13 @@ class Average(Property):
         """Name the queries and the keys."""
         self.world = Keys(letter, tuple(keys), independent=kind == "independent")
         self.give, self.noise, self.count = dict.fromkeys(names, _COLUMN), noise, len(keys)
+        self.tolerance = 1e-3 if noise else 1e-6
 
     def trial(self, instance: Instance, given: Given) -> Trial:
         """Attend and compare."""
         queries = np.stack([given[name][:, 0] for name in self.give])
+        if float(np.abs(queries).max()) > _LONGEST:
+            raise Unreadable("scores of this size are nothing but rounding", 0, 1)
         wanted = instance.arrays["values"][: self.count].mean(axis=0)
         if self.noise:
             keys = instance.arrays["keys"]
@@ -253,13 +258,16 @@ def expression(text: str, world: World, wanted: Shape) -> Node:
     return body
 
 
-def margins(relation: Relation, number: int, size: float) -> tuple[float, Float[np.ndarray, " n"]]:
-    """Return by how much less the smaller side is for the worst other key, and the weights, at a margin of key j."""
+def margins(relation: Relation, number: int, size: float, level: float) -> tuple[float, Float[np.ndarray, " n"]]:
+    """Return by how much less the smaller side is for the worst other key, and the weights, at a margin of key j.
+
+    `level` is where the scores of the other keys lie.
+    """
     world = Scored()
     count = len(world.draw(number).arrays["keys"])
     gaps = []
     for other in range(1, count):
-        instance = world.draw(number, size, other)
+        instance = world.draw(number, size, other, level)
         left, right = (float(value(node, instance.values)[0, 0]) for node in (relation.left, relation.right))
         gaps.append(left - right if relation.sign in (">", "≫", "≥") else right - left)
     found = attend(instance.arrays["query"], instance.arrays["keys"], instance.arrays["values"])

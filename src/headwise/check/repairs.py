@@ -26,8 +26,8 @@ class Mistake:
 
 _SCALE = Mistake(
     "the scale is missing",
-    "The direction is right, but the query is too short: with ten keys a weight of {weight:.2f} each, not 0.5. Put a factor in "
-    "front that may grow.",
+    "The direction is right, but the query is too short: with ten keys a weight of {weight:.2f} each, not {wanted:.2g}. Put a "
+    "factor in front that may grow.",
 )
 _VALUES = Mistake(
     "values where keys belong",
@@ -115,7 +115,7 @@ def _queries(wanted: Average, reading: Reading) -> Iterator[tuple[Mistake, Readi
     letter = wanted.world.letter  # type: ignore[attr-defined]
     if not reading.scales:
         weight = _weight(wanted, reading)
-        yield replace(_SCALE, help=_SCALE.help.format(weight=weight)), _scaled(reading), wanted
+        yield replace(_SCALE, help=_SCALE.help.format(weight=weight, wanted=1 / wanted.count)), _scaled(reading), wanted
     keyed = _changed(reading, lambda node: _renamed(node, "v", letter))
     if keyed.items != reading.items:
         yield _VALUES, keyed, wanted

@@ -61,9 +61,9 @@ _COMMANDS = {
     "cdot": "·", "times": "*", "ast": "*", "odot": "⊙", "circ": "⊙", "otimes": "⊗", "top": "⊤", "intercal": "⊤", "prime": "'",
     "lVert": "‖", "rVert": "‖", "Vert": "‖", "|": "‖", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "gg": "≫",
     "ll": "≪", "to": "→", "rightarrow": "→", "longrightarrow": "→", "infty": "∞", "in": "∈", "notin": "∉", "ne": "≠",
-    "neq": "≠", "approx": "≈", "simeq": "≈", "propto": "≈", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "frac": "frac",
-    "dfrac": "frac", "tfrac": "frac", "sqrt": "sqrt", "sum": "sum", "exp": "exp", "log": "log", "ln": "ln",
-    "langle": "⟨", "rangle": "⟩", "{": "{", "}": "}", "%": "%", "lbrace": "{", "rbrace": "}", "Pr": "P",
+    "neq": "≠", "approx": "≈", "simeq": "≈", "sim": "≈", "propto": "≈", "le": "≤", "leq": "≤", "ge": "≥",
+    "geq": "≥", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "sqrt": "sqrt", "sum": "sum", "exp": "exp", "log": "log",
+    "ln": "ln", "langle": "⟨", "rangle": "⟩", "{": "{", "}": "}", "%": "%", "lbrace": "{", "rbrace": "}", "Pr": "P",
 }  # fmt: skip
 # What says how something looks, and not what it is.
 _STYLES = {
@@ -79,6 +79,10 @@ _STYLES = {
     "operatorname",
     "mathsf",
     "mathcal",
+    "boxed",
+    "hat",
+    "bar",
+    "tilde",
 }
 _LOOKS = _STYLES | {
     "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "mathbb", "displaystyle", "limits",
@@ -86,8 +90,14 @@ _LOOKS = _STYLES | {
 }  # fmt: skip
 _WORDS_AS_MARKS = {"in": "∈", "sum": "sum", "frac": "frac", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞"}
 _PIECE = re.compile(
-    r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)|(?P<word>[A-Za-z]+)|(?P<rest>.)", re.DOTALL
+    r"(?P<space>\s+)"
+    r"|(?P<number>\d{1,3}(?:[ \u202f]\d{3})+(?!\d)|\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?|\.\d+)"
+    r"|(?P<word>[A-Za-z]+)"
+    r"|(?P<rest>.)",
+    re.DOTALL,
 )
+# A line that ends or begins with one of these goes on; any other new line begins a new thing.
+_GOES_ON = {*"+-*/=^_,;:([{)]}&<>|~≈", ""}
 _TWO = {"||": "‖", ">>": "≫", "<<": "≪", "->": "→", "=>": "→", "!=": "≠", "<=": "≤", ">=": "≥", "**": "^", ":=": "=", "~=": "≈"}
 
 
@@ -155,10 +165,18 @@ def _raw(text: str) -> Iterator[Token]:
         assert piece is not None  # noqa: S101  the last alternative takes anything
         start, place = piece.span()
         kind, said = piece.lastgroup, piece[0]
+        last = text[:start].rstrip()[-1:] if kind == "word" else ""
+        between = {text[start - 1 : start], text[place : place + 1]}
+        if kind == "space" and "\n" in said and not _GOES_ON & between:
+            yield Token("mark", ";", start, place)
         if kind == "number":
             if len(said) > 30:
                 raise Unreadable("a number has at most 30 digits", start, place)
-            yield Token("number", said, start, place)
+            yield Token("number", said.replace(",", ".").replace(" ", "").replace("\u202f", ""), start, place)
+        elif kind == "word" and len(said) > 1 and ((last == "^" and said[0] == "T") or last == "_"):
+            # TeX takes one letter: A^TA, a_ia_i.
+            yield Token("name", said[0], start, start + 1)
+            place = start + 1
         elif kind == "word":
             yield (
                 Token("mark", _WORDS_AS_MARKS[said], start, place)
@@ -191,8 +209,14 @@ def _sign(text: str, start: int) -> tuple[Token | None, int]:
     if two in _TWO:
         return Token("mark", _TWO[two], start, start + 2), start + 2
     sign, stop = text[start], start + 1
+    if sign == "~" and text[start - 1 : start] == " " == text[stop : stop + 1]:
+        return Token("mark", "≈", start, stop), stop
     if sign in "$~&":
         return None, stop
+    if sign == "Σ" and text[stop : stop + 1] == "_":
+        return Token("mark", "sum", start, stop), stop
+    if sign in "@∀":
+        return Token("mark", "*", start, stop) if sign == "@" else Token("word", "for", start, stop), stop
     if sign in "+-*/^_()[]{},;=<>|'%.:!":
         return Token("mark", sign, start, stop), stop
     if sign in _GREEK_LETTERS:
@@ -218,6 +242,11 @@ def _command(text: str, start: int) -> tuple[Token | None, int]:
         stop += 1
     stop = max(stop, min(start + 2, len(text)))
     name = text[start + 1 : stop]
+    if name in ("begin", "end"):
+        braces = _braces(text, stop)
+        return None, braces[1] + 1 if braces else stop
+    if name in ("\\", "forall"):
+        return Token("mark" if name == "\\" else "word", ";" if name == "\\" else "for", start, stop), stop
     if name in _COMMANDS:
         said = _COMMANDS[name]
         return Token("word" if said == "P" else "mark", said, start, stop), stop

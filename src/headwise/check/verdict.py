@@ -84,7 +84,7 @@ class Verdict(Shown):
             ("mistake", self.misconception),
             ("help", self.help),
             ("error of 1% at", one or ""),
-            ("counterexample", example.sentence if example else ""),
+            ("counterexample", example.sentence if example and example.sentence != self.problem else ""),
         ]
 
     def to_dict(self) -> dict[str, Any]:

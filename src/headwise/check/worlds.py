@@ -101,16 +101,16 @@ class Scored(World):
         }
         self.scope = Scope(names, {"keys": ("j", "i")}, {"keys": "keys", "n": "keys"})
 
-    def draw(self, number: int, size: float = 0.0, other: int = 1) -> Instance:
-        """Return an instance; `size` is the margin of key j, `other` the key i."""
+    def draw(self, number: int, size: float = 0.0, other: int = 1, level: float = 0.0) -> Instance:
+        """Return an instance; `size` is the margin of key j, `other` the key i, `level` where the other scores lie."""
         count = _COUNTS[number % INSTANCES]
         rng = np.random.default_rng([11, number])
         keys, values = rng.standard_normal((2, count, count + 2))
         query = rng.standard_normal(count + 2) / np.sqrt(count + 2)
         if size:
-            # Least change of the query that gives key j the margin wanted over every other key.
-            gaps = keys[0] - keys[1:]
-            query += np.linalg.pinv(gaps) @ (size * (1 + rng.random(count - 1)) - gaps @ query)
+            # The keys are independent, so that a query gives them any scores.
+            others = level - rng.random(count - 1)
+            query = np.linalg.pinv(keys) @ np.array([others.max() + size, *others])
         names = {"k": keys, "v": values, "q": query[:, None], "n": float(count), "d": float(count + 2)}
         sets = {"keys": ("keys", range(count)), "n": ("keys", range(count))}
         found = Values(names, {"k": "keys", "v": "keys"}, {"keys": {"j": 0, "i": other}}, sets)

@@ -44,12 +44,16 @@ def check(given: str | None, part: str | None, sheet: str, *, listed: bool, **op
         raise OptionError("", "GIVEN must be an answer (with --part), a hand-in or a folder, but it is missing")
     form = "json" if options["as_json"] else options["form"]
     if part is not None:
+        if form in ("html", "gradescope") or options["out"] is not None:
+            raise OptionError("", "--part prints a verdict, but --format html, --format gradescope and --out are for hand-ins")
         verdict = answer(part, given, sheet=sheet)
         if form == "json":
             print_json(verdict.to_dict())
         else:
             print_shown(verdict)
     elif Path(given).is_dir():
+        if form in ("html", "gradescope"):
+            raise OptionError("", f"--format {form} is for one hand-in, but {given} is a folder")
         with progress_bar() as tick:
             found = folder(given, options["out"] or f"{Path(given)}-marks", sheet=sheet, progress=tick)
         if form == "json":
