@@ -145,3 +145,77 @@ def test_flips_with_certain_keys():
     assert float(found.flip_probability(0)) == pytest.approx(truth, abs=1e-12)
     assert float(found.flip_probability(2)) == pytest.approx(1 - truth, abs=1e-12)
     assert float(found.flip_probability(1)) == 0.0
+
+
+def one_length(scales, count, variance):
+    """Integrate over the length of the first of orthonormal keys, heads reading it at some scales: mean and variance."""
+    noise, step = np.linspace(-16, 16, 400_001, retstep=True)
+    density = np.exp(-0.5 * noise**2) * step / np.sqrt(2 * np.pi)
+    moved = np.zeros(len(noise))
+    for scale in scales:
+        # 1 - a(z) less 1 - a(0), without cancellation: each of the other keys gets an equal part of it.
+        rest = (count - 1) * np.exp(-scale)
+        with np.errstate(over="ignore"):
+            leaks = 1 / (1 + np.exp(scale * np.sqrt(variance) * noise) / rest)
+        moved += (leaks - rest / (1 + rest)) / len(scales)
+    mean = density @ moved
+    return mean, (density @ moved**2 - mean**2) * (1 + 1 / (count - 1))
+
+
+RARE = [
+    (36, 39.668, 0.027),
+    (2, 32.2, 0.0082),
+    (15, 13.139, 0.017),
+    (10, 20.0, 0.01),
+    (10, 60.0, 0.02),
+    (3, 30.0, 0.02),
+    (60, 25.0, 0.04),
+    # Firm copies, whose outputs move by less than contexts at the mean scores are rounded to.
+    (5, 30.0, 0.004),
+    (38, 34.368, 0.00315),
+    (4, 37.548, 0.00212),
+]
+
+
+@pytest.mark.parametrize(("method", "heads"), [("laplace", 1), ("pairs", 2), ("pairs", 3)])
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize(("count", "scale", "variance"), RARE)
+def test_rare_lengths(count, scale, variance, tolerance, method, heads):
+    """The output moves only when one key is far shorter than it ever is in a million draws."""
+    keys = hw.RandomKeys(np.eye(count), along_mean={0: variance})
+    found = law(np.tile(scale * np.eye(count)[0], (heads, 1)), keys, np.eye(count), method=method, tolerance=tolerance)
+    mean, truth = one_length([scale] * heads, count, variance)
+    leak = (count - 1) / (np.exp(scale) + count - 1)
+    assert abs(found.variance - truth) <= found.variance_error
+    assert abs(found.mean[0] - (1 - leak - mean)) <= found.mean_error
+    assert found.met
+    assert abs(found.weights_sum - 1) <= 0.1 * tolerance
+
+
+@pytest.mark.parametrize("scales", [(1.0, 30.0), (30.0, 1.0), (0.1, 30.0), (100.0, 0.01), (20.0, 35.0)])
+@pytest.mark.parametrize("variance", [0.5, 0.02])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
+def test_heads_that_share_a_length_at_other_scales(scales, variance, tolerance):
+    """A small score of one head goes with a large one of the other: neither may be looked at too coarsely."""
+    keys = hw.RandomKeys(np.eye(4), along_mean={0: variance})
+    found = law(np.outer(scales, np.eye(4)[0]), keys, np.eye(4), method="pairs", tolerance=tolerance)
+    assert found.met
+    assert abs(found.variance - one_length(scales, 4, variance)[1]) <= found.variance_error
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_rare_lengths_of_two_keys(heads):
+    """Two keys with an equal share of the weight and equal values, both seldom short: a grid over both lengths."""
+    scale, variance = 24.0, 0.03
+    means = np.eye(5)
+    keys = hw.RandomKeys(means, along_mean={0: variance, 1: variance})
+    values = np.array([[1.0, 0], [1.0, 0], [0, 1], [0, 1], [0, 1]])
+    query = scale * (means[0] + means[1])
+    found = law(np.tile(query, (heads, 1)), keys, values, method="pairs", tolerance=1e-4)
+    z, step = np.linspace(-13, 13, 4001, retstep=True)
+    density = np.exp(-0.5 * z**2) * step / np.sqrt(2 * np.pi)
+    grown = np.exp(scale * (1 + np.sqrt(variance) * z))
+    moved = 3 / (3 + grown[:, None] + grown) - 3 / (3 + 2 * np.exp(scale))
+    mean, square = (density @ moved**power @ density for power in (1, 2))
+    assert found.met
+    assert abs(found.variance - 2 * (square - mean**2)) <= found.variance_error

@@ -29,6 +29,10 @@ class Found:
     evaluations: int
     # What of the covariance's error comes from the bulk, and not from the rules.
     bulk_error: float = 0.0
+    # What of it comes from noise that is too rare to be looked at.
+    cut_error: float = 0.0
+    # What of it comes from rounding, which finer rules do not mend.
+    rounding_error: float = 0.0
     # For a block between two heads: the size of the heads' own covariances, which it may be far smaller than.
     scale: float = 0.0
 
@@ -44,10 +48,14 @@ class Integrals:
     pairs: dict[tuple[int, int], Triple]
 
     @classmethod
-    def of(cls, scores: Scores, error: float, left: float, tick: Tick | None = None) -> "Integrals":
-        """Integrate every head and every pair of heads that have noise in common: `error` of the rules, `left` of the bulk."""
+    def of(cls, scores: Scores, aims: tuple[float, float, float], tick: Tick | None = None) -> "Integrals":
+        """Integrate every head and every pair of heads that have noise in common.
+
+        Aims are the error of the rules, that of the bulk, and how rare noise may be that is looked at.
+        """
+        error, left, rare = aims
         split = Split.of(scores, left)
-        accuracy = Accuracy(error, len(split.wide))
+        accuracy = Accuracy(error, len(split.wide), rare)
         heads = [one_head(scores, head, split, accuracy) for head in range(scores.heads)]
         coupled = [pair for pair in combinations(range(scores.heads), 2) if scores.coupled[pair]]
         pairs = {}
@@ -115,17 +123,22 @@ class Integrals:
         shifts = [float(np.linalg.norm((means[grade] - means[0]).mean(axis=0))) for grade in (1, 2)]
         trace = max(float(np.trace(covariance)), size)
         length = float(np.sqrt(trace))
-        doubt, rounding = self.scores.rounding(trace)
-        error = self._error(changes[0] / size, changes[1] / size) * size + rounding
+        doubt, rounding = self.scores.rounding(trace, mended=True)
+        # Draws beyond the reach, in either score of a pair: means move by the largest value at most, moments by its square.
+        rare = 2 * self.accuracy.cut(self.scores.deviation[self.split.wide].max(axis=1, initial=0.0))
+        cut = rare * self.scores.length**2
+        error = self._error(changes[0] / size, changes[1] / size) * size + rounding + cut
         return Found(
             self.scores.centre + (self.scores.offsets + self.means(best)).mean(axis=0),
             covariance,
-            self._error(shifts[0] / length, shifts[1] / length) * length + doubt,
+            self._error(shifts[0] / length, shifts[1] / length) * length + doubt + rare * self.scores.length,
             error,
-            max(error, self._error(traces[0] / trace, traces[1] / trace) * trace + rounding),
+            max(error, self._error(traces[0] / trace, traces[1] / trace) * trace + rounding + cut),
             self.mass,
             self.evaluations,
             changes[1],
+            cut,
+            rounding,
             added if block is not None and block[0] != block[1] else 0.0,
         )
 

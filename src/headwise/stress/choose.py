@@ -19,6 +19,8 @@ METHODS = ("laplace", "pairs", "hybrid", "montecarlo", "delta")
 # Seconds of integration beyond which sampling is tried instead.
 _PATIENCE = 60.0
 _FINEST = 1e-15
+# A covariance below this, relative to the values, is rounding.
+_UNSEEN = 1e-30
 # What the bulk may be off by, in units of the error that rules are chosen for: a rule is off by some forty.
 _BULK = 60.0
 # With so few scores nothing takes long.
@@ -72,7 +74,7 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
         if tried.covariance_error <= tolerance * float(np.linalg.norm(tried.covariance)):
             return "delta", "the noise is tiny"
     lone = not np.triu(scores.coupled, 1).any()
-    seconds = _seconds(scores, tolerance / 300, _BULK * (tolerance / 300))
+    seconds = _seconds(scores, tolerance / 300, _BULK * (tolerance / 300), scores.rare)
     if seconds > _PATIENCE:
         return ("hybrid" if scores.count * scores.heads > 64 else "montecarlo"), f"integrals would take some {seconds:.0f} s"
     if lone:
@@ -80,26 +82,27 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
     return "pairs", "the heads share noise"
 
 
-def _seconds(scores: Scores, error: float, left: float) -> float:
+def _seconds(scores: Scores, error: float, left: float, rare: float) -> float:
     """Guess how long the integrals take."""
     if scores.count * scores.heads <= _FEW and float(scores.variance.max()) < 100:
         return 0.0
     wide = scores.wide(left)
-    accuracy = Accuracy(error, len(wide))
+    accuracy = Accuracy(error, len(wide), rare)
     deviation = scores.deviation[wide]
-    nodes = (2 * accuracy.reach * deviation.max(axis=0, initial=0.0) + accuracy.digits + 5) / accuracy.step
-    inner = np.minimum(2 * accuracy.reach * np.maximum(deviation, 1.0) / accuracy.fine, 4 * len(accuracy.scores()))
+    reach = accuracy.reach(deviation)
+    nodes = (2 * (reach * deviation).max(axis=0, initial=0.0) + accuracy.digits + 5) / accuracy.step
+    grids = 2 * reach * np.maximum(deviation, 1.0) / accuracy.fine
+    inner = np.minimum(grids, 4 * len(accuracy.scores()))
     single = float((inner.sum(axis=0) * nodes).sum()) * 2e-8
     double = 0.0
     for h, g in np.argwhere(np.triu(scores.coupled, 1)):
-        grid = 2 * accuracy.reach * np.maximum(deviation[:, h], 1.0) / accuracy.fine
-        double += float((grid * nodes[h] * nodes[g]).sum()) * 12 / 2e10 + len(wide) ** 2 * nodes[h] * nodes[g] * 2 / 2e10
+        double += float((grids[:, h] * nodes[h] * nodes[g]).sum()) * 12 / 2e10 + len(wide) ** 2 * nodes[h] * nodes[g] * 2 / 2e10
     return single + double
 
 
-def _late(scores: Scores, error: float, left: float, start: float) -> bool:
+def _late(scores: Scores, aims: tuple[float, float, float], start: float) -> bool:
     """Say whether integrals of a smaller error would take too long."""
-    return bool(time.monotonic() - start > _PATIENCE / 6 or _seconds(scores, error, left) > _PATIENCE)
+    return bool(time.monotonic() - start > _PATIENCE / 6 or _seconds(scores, *aims) > _PATIENCE)
 
 
 def _check_independent(scores: Scores, method: str) -> None:
@@ -114,17 +117,23 @@ def _check_independent(scores: Scores, method: str) -> None:
 
 
 def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | None) -> Found:
-    """Integrate, with finer rules and a smaller bulk until the error is within the tolerance."""
+    """Integrate, with finer rules, a smaller bulk and rarer noise until the error is within the tolerance."""
     error, start = max(min(tolerance / 300, 1e-3), _FINEST), time.monotonic()
-    left = _BULK * error
+    left, rare = _BULK * error, scores.rare
     while True:
-        found = Integrals.of(scores, error, left, tick).found(block)
+        found = Integrals.of(scores, (error, left, rare), tick).found(block)
         size = max(float(np.linalg.norm(found.covariance)), found.scale)
-        enough = max(tolerance * size, 1e-15 * scores.length**2)
+        # Rare noise can be told from none long before rules of that accuracy are at hand.
+        seen = max(tolerance * size, _UNSEEN * scores.length**2)
+        missed = found.covariance_error > seen and found.cut_error > 0.2 * seen
+        rarer = rare + float(np.log(found.cut_error / (0.1 * seen))) if missed else rare
+        enough = max(seen, 2 * found.rounding_error)
         less = left * min(0.1, 0.1 * enough / found.bulk_error) if found.bulk_error > 0.9 * enough else left
         room = 0.9 * enough if less < left else enough - found.bulk_error
-        rule = found.covariance_error - found.bulk_error
+        rule = found.covariance_error - found.bulk_error - found.cut_error
         finer = max(error * min(1e-2, 0.5 * room / rule), _FINEST) if rule > room else error
-        if found.covariance_error <= enough or (finer, less) == (error, left) or _late(scores, finer, less, start):
+        aims = finer, less, rarer
+        done = found.covariance_error <= enough and rarer == rare
+        if done or aims == (error, left, rare) or _late(scores, aims, start):
             return found
-        error, left = finer, less
+        error, left, rare = aims

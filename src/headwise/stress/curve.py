@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -129,28 +130,40 @@ def best_scale(
 ) -> tuple[float, float]:
     """Return the factor on the queries with the least mean squared error, and that error.
 
-    A grid finds the valley, Brent's method its bottom; what is integrated is integrated well enough for that. A valley at the
-    lower end of the window moves the window down, `moves` times at most; upwards, errors may fall for ever.
+    A grid finds the valley; finer integrals follow it down to a point of the grid that is no higher than its neighbours, and
+    a search between those finds the bottom. A valley at the lower end of the window moves the window down, `moves` times at
+    most; upwards, errors may fall for ever.
     """
     from scipy.optimize import minimize_scalar  # noqa: PLC0415  slow to load
 
     sampled = law(queries, random_keys, values, tolerance=tolerance, seed=seed).method in ("hybrid", "montecarlo")
     fine = tolerance if sampled else min(tolerance, 1e-8)
 
+    @cache
     def error(log_scale: float, wanted: float = fine) -> float:
         found = law(np.exp(log_scale) * queries, random_keys, values, tolerance=wanted, seed=seed)
         return float(found.mean_squared_error(target))
 
-    grid = np.linspace(np.log(window[0]), np.log(window[1]), 25)
-    errors = [error(float(point), tolerance) for point in grid]
-    while (place := int(np.argmin(errors))) == 0 and moves > 0:
+    grid = np.linspace(np.log(window[0]), np.log(window[1]), 25).tolist()
+    while (start := int(np.argmin([error(point, tolerance) for point in grid]))) == 0 and moves > 0:
         moves -= 1
-        grid = grid + grid[0] - grid[-2]
-        errors = [error(float(point), tolerance) for point in grid]
-    if place in (0, len(grid) - 1):
-        return float(np.exp(grid[place])), errors[place]
-    found = minimize_scalar(error, bracket=tuple(grid[place - 1 : place + 2]), method="brent", options={"xtol": 1e-4})
-    return float(np.exp(found.x)), float(found.fun)
+        grid = [point + grid[0] - grid[-2] for point in grid]
+    place = _downhill(lambda other: error(grid[other]), start, len(grid))
+    log_scale = grid[place]
+    if 0 < place < len(grid) - 1:
+        found = minimize_scalar(error, bounds=(grid[place - 1], grid[place + 1]), method="bounded", options={"xatol": 1e-4})
+        log_scale = min(log_scale, float(found.x), key=error)
+    return float(np.exp(log_scale)), error(log_scale)
+
+
+def _downhill(height: Callable[[int], float], place: int, count: int) -> int:
+    """Go to the lower neighbour until neither is lower."""
+    while True:
+        near = [other for other in (place, place - 1, place + 1) if 0 <= other < count]
+        lowest = min(near, key=height)
+        if lowest == place:
+            return place
+        place = lowest
 
 
 def _pair(estimate: Any) -> tuple[float, float]:  # noqa: ANN401  an Estimate

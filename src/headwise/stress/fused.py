@@ -1,7 +1,7 @@
 """The sampler in compiled loops: random bits, normals, scores and softmax in one pass over blocks that stay in cache.
 
-The only place that imports numba, which is not needed: without it the same numbers come from NumPy, more slowly. Polynomials
-stand in for logarithm, sine and exponential because the compiler vectorises nothing else.
+numba is not needed: without it the same numbers come from NumPy, more slowly. Polynomials stand in for logarithm and sine
+because the compiler vectorises nothing else.
 """
 
 import math
@@ -9,13 +9,12 @@ import math
 import numpy as np
 from numba import njit
 
+from headwise.core.loops import F, I, exponential, largest, ordered
 from headwise.stress.random_bits import BLOCK
 
 _STRICT = {"contract"}
 _LOOSE = {"contract", "reassoc", "nnan", "nsz"}
-F, I, U = np.float32, np.int32, np.uint32
-# Adding and subtracting this rounds a float32 to a whole number.
-_ROUND = F(12582912.0)
+U = np.uint32
 
 
 @njit(inline="always")
@@ -97,13 +96,7 @@ def _normals(a, b, space, p, q):  # type: ignore[no-untyped-def]
 
 @njit
 def _largest(x, space):  # type: ignore[no-untyped-def]
-    """Return the largest number, compared as whole numbers of the same order: the compiler vectorises that."""
-    bits, one = x.view(I), space[0, :1].view(I)
-    top = I(-0x80000000)
-    for i in range(len(x)):
-        key = I(bits[i] ^ I(I(bits[i] >> I(31)) & I(0x7FFFFFFF)))
-        top = key if key > top else top
-    one[0] = I(top ^ I(I(top >> I(31)) & I(0x7FFFFFFF)))
+    space[0, :1].view(I)[0] = ordered(largest(x))
     return space[0, 0]
 
 
@@ -124,16 +117,7 @@ def _exponentials(x, top, space):  # type: ignore[no-untyped-def]
     bits = power.view(I)
     for i in range(count):
         y = max(x[i] - top, F(-87.0))
-        k = (y * F(1.44269504) + _ROUND) - _ROUND
-        r = (y - k * F(0.693359375)) + k * F(2.12194440e-4)
-        v = F(1.9875691500e-4)
-        v = v * r + F(1.3981999507e-3)
-        v = v * r + F(8.3334519073e-3)
-        v = v * r + F(4.1665795894e-2)
-        v = v * r + F(1.6666665459e-1)
-        v = v * r + F(5.0000001201e-1)
-        x[i] = v * r * r + r + F(1)
-        bits[i] = (I(k) + I(127)) << I(23)
+        x[i], bits[i] = exponential(y)
     return _scaled_total(x, power)
 
 

@@ -56,22 +56,20 @@ def base_vectors(scores: Scores, head: int, split: Split) -> Float[np.ndarray, "
     """Return what the coefficients of a head multiply: wide values, and what narrow keys and the bulk sum to."""
     offset, wide, bulk = scores.offsets[head], split.wide, split.bulk
     values = scores.values(wide) - offset
-    plain = np.zeros(len(offset))
+    # Without wide keys and the noise of the bulk that is the rounding of the offset: little, but firm copies move by less.
     narrow = is_narrow(scores.deviation[wide, head])
-    if not narrow.all():  # else it is zero by the choice of the centre
-        weights = np.exp(scores.mean[wide[narrow], head] - scores.shift[head])
-        plain = weights @ values[narrow]
-        if bulk is not None:
-            plain += bulk.plain[head, :-1] - bulk.plain[head, -1] * offset
+    plain = np.exp(scores.mean[wide[narrow], head] - scores.shift[head]) @ values[narrow]
     if bulk is not None:
-        plain += bulk.extra[head, :-1] - bulk.extra[head, -1] * offset
+        summed = bulk.plain[head] + bulk.extra[head]
+        plain += summed[:-1] - summed[-1] * offset
     return np.concatenate([values, plain[None]])
 
 
 def reach_of(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> Float[np.ndarray, " u"]:
     """Return nodes in u wherever the integrand of a head may not be negligible."""
     mean = scores.mean[split.wide, head] - scores.shift[head]
-    reach = accuracy.reach * scores.deviation[split.wide, head]
+    deviation = scores.deviation[split.wide, head]
+    reach = accuracy.reach(deviation) * deviation
     bulk = split.bulk
     base = np.log(float(bulk.plain[head, -1] + bulk.extra[head, -1])) if bulk is not None else -np.inf
     top = np.logaddexp(np.max(mean + reach, initial=-np.inf) + np.log(max(len(mean), 1)), base)
@@ -91,6 +89,7 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
     seen = keys.means.sum(axis=1) + t * np.exp(mean[is_narrow(deviation)]).sum()
     base = base_vectors(scores, head, split)
     found: list[Moments] = []
+    span = float(u[0]), float(u[-1])
     for stride, order in ((1, 3), (2, 3), (1, 4)):
         if order == 4 and split.bulk is None:
             found.append(found[0])
@@ -113,7 +112,11 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
         vectors, coefficients = np.concatenate(basis), np.concatenate([row[live] for row in rows], axis=1)
         weighted = coefficients * mass[:, None]
         powers = float(mass @ t[live] ** 2), -float(mass @ (t[live] ** 3 * (1 - t[live] * more / 2))) / 2
-        busy = u[live[mass * drop[live] > accuracy.error * 1e-3 * accuracy.step]]
+        if scores.heads > 1 and not found:
+            moved = ((coefficients @ vectors) ** 2).sum(axis=1) + keys.variances[live] @ (base[:-1] ** 2).sum(axis=1)
+            if split.bulk is not None:
+                moved += (2 * scores.length * t[live]) ** 2 * split.bulk.second[head, head, -1]
+            span = _busy(u[live], mass * drop[live], mass * moved, accuracy)
         found.append(
             Moments(
                 vectors,
@@ -124,7 +127,21 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
                 (powers[0], powers[1], powers[1]),
                 float(mass @ drop[live]),
                 len(u),
-                (float(busy[0]), float(busy[-1])) if len(busy) else (float(u[0]), float(u[-1])),
+                span,
             )
         )
     return found[0], found[1], found[2]
+
+
+def _busy(
+    u: Float[np.ndarray, " u"], mass: Float[np.ndarray, " u"], moved: Float[np.ndarray, " u"], accuracy: Accuracy
+) -> tuple[float, float]:
+    """Return where a head adds to second moments with others, from its expected weights and its own second moments at each u.
+
+    What is left out of E[c_h c_g] is at most its probability times the largest values, and at most the root of what is left out
+    of E[c_h c_h] times E[c_g c_g]. Where weights are, nodes are needed for their sum to be 1.
+    """
+    least = 1e-3 * accuracy.error
+    moving = (mass > least * np.exp(-accuracy.rare) * accuracy.step) & (moved > least**2 * moved.sum())
+    busy = u[(mass > least * accuracy.step) | moving]
+    return (float(busy[0]), float(busy[-1])) if len(busy) else (float(u[0]), float(u[-1]))

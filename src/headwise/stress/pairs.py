@@ -15,6 +15,8 @@ from headwise.stress.quadrature import WIDE, Accuracy, is_narrow
 from headwise.stress.scores import Scores
 
 _SPACE = 1 << 22
+# A variance that is no more than the rounding of those it is the difference of.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,11 @@ class _Side:
 
 def joint(left: _Side, right: _Side, covariance: float, accuracy: Accuracy) -> Joint:
     """Integrate one key over the noise of its two scores."""
-    nodes, weights = accuracy.noise(left.deviation)
-    mass, first = left.at(left.deviation * nodes)
     slope = covariance / left.deviation if left.deviation > 0 else 0.0
-    rest = float(np.sqrt(max(right.deviation**2 - slope**2, 0.0)))
+    left_over = right.deviation**2 - slope**2
+    rest = float(np.sqrt(left_over)) if left_over > _ROUNDING * right.deviation**2 else 0.0
+    nodes, weights = accuracy.noise(max(left.deviation, abs(slope)))
+    mass, first = left.at(left.deviation * nodes)
     mass_g, first_g = _given(right, slope * nodes, rest, accuracy)
     mass_g, first_g = mass_g * weights, first_g * weights
     total = mass @ mass_g.T
@@ -72,9 +75,11 @@ def _given(
     side: _Side, centres: Float[np.ndarray, " z"], rest: float, accuracy: Accuracy
 ) -> tuple[Float[np.ndarray, "w z"], Float[np.ndarray, "w z"]]:
     """Average one side over what noise is left when the other side's is known, around each of some centres."""
+    if rest == 0:
+        return side.at(centres)
     step = min(accuracy.fine, accuracy.normal(rest))
     if step >= accuracy.fine / 2:
-        edge = accuracy.reach * rest
+        edge = float(accuracy.reach(rest)) * rest
         grid = np.arange(centres.min() - edge, centres.max() + edge + step, step)
         mass, first = side.at(grid)
         density = np.exp(-0.5 * ((grid[:, None] - centres) / rest) ** 2)

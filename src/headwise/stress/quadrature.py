@@ -19,10 +19,15 @@ _SPACE = 1 << 21
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Steps and ranges for a relative error of about `error` in each integral, where errors of `keys` keys add up."""
+    """Steps and ranges for a relative error of about `error` in each integral, where errors of `keys` keys add up.
+
+    Ranges reach noise so rare that it is negligible even where the output moves in rare draws only, `rare` being the logarithm
+    of how small its covariance is beside that of an output that always moves.
+    """
 
     error: float
     keys: int = 1
+    rare: float = 0.0
 
     @property
     def digits(self) -> float:
@@ -41,13 +46,26 @@ class Accuracy:
 
     @property
     def fine(self) -> float:
-        """Step in scores, for each of many keys."""
-        return np.pi**2 / (1.5 - np.log(self.error) + np.log(max(self.keys, 1)))
+        """Step in scores, for each of many keys; on the slope of rare noise x exp(-x) is steeper, by powers of x."""
+        return np.pi**2 / (1.5 - np.log(self.error) + np.log(max(self.keys, 1)) + min(self.rare, 8.0))
 
     @property
-    def reach(self) -> float:
-        """How many standard deviations of noise are looked at."""
-        return np.sqrt(2 * self.digits)
+    def farthest(self) -> float:
+        """How many standard deviations of noise are looked at, at most."""
+        return np.sqrt(2 * (self.digits + self.rare))
+
+    def reach(self, deviation: Float[np.ndarray, "*k"] | float) -> Float[np.ndarray, "*k"]:
+        """Return how many standard deviations of noise are looked at, for scores of some standard deviations s.
+
+        Noise z of one key moves the output by a growing function that grows at most like e^(s z) - 1, whatever the other scores
+        are, so its squares are those of a normal with its centre at 2 s or nearer.
+        """
+        return np.asarray(np.minimum(np.sqrt(2 * self.digits) + 2 * np.asarray(deviation), self.farthest))
+
+    def cut(self, deviation: Float[np.ndarray, " k"]) -> float:
+        """Bound the probability of noise beyond the reach, of the keys for which nothing else bounds what it does."""
+        count = int((np.sqrt(2 * (self.digits - 1)) + 2 * deviation > self.farthest).sum())
+        return count * float(np.sqrt(2 / np.pi) * np.exp(-0.5 * self.farthest**2) / self.farthest)
 
     def normal(self, deviation: float) -> float:
         """Return the step that a normal density of some standard deviation allows."""
@@ -56,7 +74,7 @@ class Accuracy:
     def noise(self, deviation: float) -> tuple[Float[np.ndarray, " z"], Float[np.ndarray, " z"]]:
         """Return nodes and weights for a standard normal that is multiplied by a standard deviation."""
         step = min(self.normal(1.0), self.fine / max(deviation, 1e-300))
-        count = int(np.ceil(self.reach / step))
+        count = int(np.ceil(float(self.reach(deviation)) / step))
         nodes = np.arange(-count, count + 1) * step
         weights = np.exp(-0.5 * nodes**2)
         return nodes, weights / weights.sum()

@@ -68,7 +68,7 @@ class Remedies(Shown):
             [
                 remedy.name,
                 number(remedy.mean_squared_error.value),
-                number(remedy.mean_squared_error.error),
+                number(remedy.mean_squared_error.error, 2),
                 number(remedy.variance.value),
                 "sampled keys" if remedy.law is None else remedy.law.method,
             ]

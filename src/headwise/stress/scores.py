@@ -129,10 +129,15 @@ class Scores:
         blocks = (self.values(slice(start, start + _BLOCK)) for start in range(0, self.count, _BLOCK))
         return float(np.sqrt(max(float((block**2).sum(axis=1).max()) for block in blocks)))
 
-    def rounding(self, trace: float) -> tuple[float, float]:
-        """Return what rounding may do to a mean, and to a covariance of some trace: contexts are off by a little."""
+    def rounding(self, trace: float, *, mended: bool = False) -> tuple[float, float]:
+        """Return what rounding may do to a mean, and to a covariance of some trace, as mean-score contexts are off by a little.
+
+        Where that is `mended`, only the values are off by a little, and outputs by as much as their weights vary.
+        """
         doubt = 1e-15 * float(np.abs(self.given).max(initial=0.0))
         moved = doubt * float(np.sqrt(min(float(self.variance.max()), 1.0)))
+        if mended:
+            moved = min(moved, 1e-14 * self.length * float(np.exp(-0.5 * self.rare)))
         return doubt, moved * (2 * float(np.sqrt(max(trace, 0.0))) + moved)
 
     @property
@@ -152,6 +157,29 @@ class Scores:
                 moved = (share * (1 - share)) ** 2 * np.minimum(self.variance, 1.0) * np.exp(-(lift**2) / 2)
                 guess = max(guess, float(moved.sum(axis=0).mean()))
         return guess
+
+    @cached_property
+    def rare(self) -> float:
+        """Guess the logarithm of how small the covariance is beside the values because the output moves in rare draws only.
+
+        One key against the others at their means: with log odds of size l and noise of s it is either the draw of probability
+        exp(-(l / s)^2 / 2) that turns the odds round, or, if these are too long for that, the moments exp(2 s^2 - 2 l).
+        """
+        heads = np.arange(self.heads)
+        top = self.mean.argmax(axis=0)
+        odds = np.exp(self.mean - self.mean[top, heads])
+        odds[top, heads] = 0.0
+        below = odds.sum(axis=0)
+        others = below + 1 - odds
+        others[top, heads] = below
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            long = np.abs(self.mean - self.mean[top, heads] - np.log(others))
+            turn = np.minimum(long / self.deviation, 1e3)
+            logs = np.where(long <= 2 * self.variance, -0.5 * turn**2, 2 * (self.variance - long)) - np.log(2.5 * (1 + turn))
+            logs = np.where(self.variance > 0, logs + np.log(np.minimum(self.variance, 1.0)), -np.inf)
+            guess = -np.logaddexp.reduce(logs.ravel()) + np.log(self.heads)
+        # An error of some twenty times what integrals aim for is still within what they state.
+        return float(np.clip(guess - 3, 0.0, 70.0))
 
     def wide(self, error: float) -> Int[np.ndarray, " w"]:
         """Return the keys to look at one by one, so that cumulants of fourth order of the others count less than `error`."""
@@ -177,10 +205,11 @@ class Scores:
         calm = variance < _CALM
         order = np.argsort(np.where(calm, 4 * log_mean + np.log(fourth + 1e-300), np.inf), kind="stable")
         size = np.exp(np.minimum(log_mean[order], 150.0))
-        always = np.exp(np.minimum(self.mean[order, head] - self.shift[head] - 4 * self.deviation[order, head], 150.0))
+        down = max(4.0, 1 + float(np.sqrt(2 * self.rare))) * self.deviation[order, head]
+        always = np.exp(np.minimum(self.mean[order, head] - self.shift[head] - down, 150.0))
         with np.errstate(over="ignore", invalid="ignore"):
             sums = [np.cumsum(size**power * cumulant[order]) for power, cumulant in ((2, second), (4, fourth))]
-            # What the sum is never much below: the bulk's mean, and the others at four standard deviations.
+            # What the sum is never much below: the bulk's mean, and the others at some standard deviations.
             base = np.cumsum(size) + always.sum() - np.cumsum(always)
             small = (sums[1] <= room * base**4) & (sums[0] <= 0.3 / (digits + 3) * base**2) & calm[order]
         good = np.flatnonzero(small)
