@@ -54,7 +54,7 @@ def killed(source: Path, goal: Path) -> bool:
 
 
 def main() -> None:
-    from test_check import mutated
+    from test_check_hostile import mutated
     from written_answers import ANSWERS
 
     sheet = load("attention")

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from headwise.arrays import Given
-from headwise.check.handins import read_handin
+from headwise.check.handins import Handin, read_handin
 from headwise.check.mark import marked
 from headwise.check.marks import Marks
 from headwise.check.sheet import Problem, Sheet, load
@@ -62,12 +62,13 @@ def answers(handin: Mapping[str, str] | str | Path | Given, *, sheet: str | Path
     """
     problems = sheet if isinstance(sheet, Sheet) else load(sheet)
     if isinstance(handin, Mapping):
-        name, given = "hand-in", {str(part): [str(text)] for part, text in handin.items()}
+        name, given = "hand-in", Handin({str(part): [str(text)] for part, text in handin.items()})
     elif isinstance(handin, (str, Path)):
         name, given = Path(handin).name, read_handin(Path(handin), problems)
     else:
         raise OptionError("answers", f"handin must be a file or answers by part, but it is a {type(handin).__name__}")
-    return Marks(name, problems, {part: _first_read(part, texts, problems) for part, texts in given.items()})
+    verdicts = {part: _first_read(part, texts, problems) for part, texts in given.answers.items()}
+    return Marks(name, problems, verdicts, given.notes)
 
 
 def _first_read(part: str, texts: Sequence[str], sheet: Sheet) -> Verdict:

@@ -136,25 +136,24 @@ def _called(function: str, given: float) -> Matrix:
 
 
 def _total(node: Total, values: Values, bound: Mapping[str, int]) -> Matrix:
-    rows = _rows(node, values)
-    total: Matrix | float = 0.0
-    for row in rows:
-        total = total + _value(node.body, values, {**bound, node.index: row})
-    return np.asarray(total) if len(rows) else np.zeros_like(_value(node.body, values, {**bound, node.index: 0}))
+    found = [_value(node.body, values, {**bound, node.index: row}) for row in rows(node, values)]
+    if not found:
+        return np.zeros_like(_value(node.body, values, {**bound, node.index: 0}))
+    return np.sum(found, axis=0) if node.how == "sum" else np.max(found, axis=0)
 
 
-def _rows(node: Total, values: Values) -> list[int]:
+def rows(node: Total, values: Values) -> list[int]:
     """Return the rows that a sum runs over."""
     if node.over is not None and not node.over.startswith("{"):
-        family, rows = values.sets[node.over]
+        family, every = values.sets[node.over]
     else:
         family = _family(node.body, node.index, values)
-        rows = values.sets[family][1]
+        every = values.sets[family][1]
     named = values.elements.get(family, {})
     if node.over is not None and node.over.startswith("{"):
-        rows = [named[one] for one in node.over.strip("{}").split(",")]
+        every = [named[one] for one in node.over.strip("{}").split(",")]
     without = {named[one] for one in node.without}
-    return [row for row in rows if row not in without]
+    return [row for row in every if row not in without]
 
 
 def _family(node: Node, index: str, values: Values) -> str:

@@ -22,10 +22,11 @@ def page(marks: Marks) -> str:
     parts = [_section(part, marks) for part in marks.sheet.problems]
     total = f"{number(marks.points)} of {number(marks.most)} points"
     name = html.escape(marks.name)
+    notes = "".join(f'<p class="kind">{html.escape(note)}</p>' for note in marks.notes)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<link rel="icon" href="data:,"><title>{name}</title><style>{_STYLE}</style></head><body>'
-        f"<h1>{name}: {total}</h1>{''.join(parts)}</body></html>\n"
+        f"<h1>{name}: {total}</h1>{notes}{''.join(parts)}</body></html>\n"
     )
 
 
@@ -54,8 +55,7 @@ def _example(verdict: Verdict) -> str:
     if example is None:
         return ""
     picture = _picture(verdict)
-    code = example.code if len(example.code) < 3000 else ""
-    shown = f"<details><summary>Python lines that show it</summary><pre>{html.escape(code)}</pre></details>" if code else ""
+    shown = f"<details><summary>Python lines that show it</summary><pre>{html.escape(example.code)}</pre></details>"
     said = "" if example.sentence == verdict.problem else f"<p>{html.escape(example.sentence)}</p>"
     return f"{said}{picture}{shown}"
 

@@ -4,6 +4,9 @@ import csv
 import hashlib
 import io
 import json
+import os
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -14,6 +17,7 @@ from typing import Any
 from headwise.check.answers import answers
 from headwise.check.feedback import page
 from headwise.check.handins import KINDS
+from headwise.check.marks import Marks
 from headwise.check.sheet import load
 from headwise.errors import FileError, HeadwiseError
 from headwise.files import replacing
@@ -28,16 +32,24 @@ class Gradebook(Shown):
     rows: Sequence[dict[str, Any]]
     place: Path
     again: int
+    ignored: Sequence[str] = ()
 
     def summary(self) -> Summary:
         """Describe every hand-in by a row."""
         rows = [[row["name"], number(row["points"]), row["note"]] for row in self.rows]
         notes = [f"{len(self.rows)} hand-ins, {self.again} marked before; gradebook: {self.place}"]
+        if self.ignored:
+            notes.append(f"not read, for they end in none of {', '.join(KINDS)}: {', '.join(self.ignored)}")
         return Summary("Gradebook", ["name", "points", ""], rows, notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows as plain data."""
-        return {"kind": "gradebook", "gradebook": str(self.place), "rows": list(self.rows)}
+        return {
+            "kind": "gradebook",
+            "gradebook": str(self.place),
+            "rows": list(self.rows),
+            "ignored": list(self.ignored),
+        }
 
 
 def folder(
@@ -65,7 +77,8 @@ def folder(
     source, goal = Path(place), Path(out)
     if not source.is_dir():
         raise FileError("", f"{source}: hand-ins must be in a folder, but there is none")
-    paths = sorted(path for path in source.iterdir() if path.suffix.lower() in KINDS and path.is_file())
+    files = sorted(path for path in source.iterdir() if path.is_file() and not path.name.startswith("."))
+    paths = [path for path in files if path.suffix.lower() in KINDS]
     if not paths:
         raise FileError("", f"{source}: the folder must hold hand-ins ({', '.join(KINDS)}), but it holds none")
     load(sheet)
@@ -74,7 +87,8 @@ def folder(
     jobs = [(path, goal, str(sheet)) for path in paths if _kept(path, goal, str(sheet)) is None]
     done = len(paths) - len(jobs)
     if jobs:
-        with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn")) as pool:
+        context = get_context("spawn")
+        with ProcessPoolExecutor(min(processes, len(jobs)), context, _end_with, (os.getpid(),)) as pool:
             for count, task in enumerate(as_completed([pool.submit(_mark, *job) for job in jobs]), 1):
                 task.result()
                 if progress is not None:
@@ -82,7 +96,19 @@ def folder(
     rows = [kept for path in paths if (kept := _kept(path, goal, str(sheet))) is not None]
     with replacing(goal / "gradebook.csv") as stream:
         stream.write(_csv([row["row"] for row in rows]).encode())
-    return Gradebook([row["row"] for row in rows], goal / "gradebook.csv", done)
+    ignored = [path.name for path in files if path not in paths]
+    return Gradebook([row["row"] for row in rows], goal / "gradebook.csv", done, ignored)
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after the one that started it, however that ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _stamp(path: Path, sheet: str) -> str:
@@ -92,7 +118,9 @@ def _stamp(path: Path, sheet: str) -> str:
 
 
 def _kept(path: Path, goal: Path, sheet: str) -> dict[str, Any] | None:
-    """Return what an earlier run found, if nothing has changed since."""
+    """Return what an earlier run found, if nothing has changed since and its page is there."""
+    if not (goal / "feedback" / f"{path.name}.html").is_file():
+        return None
     try:
         found = json.loads((goal / "marks" / f"{path.name}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -108,14 +136,20 @@ def _mark(path: Path, goal: Path, sheet: str) -> None:
         marks = answers(path, sheet=sheet)
     except Exception as error:  # noqa: BLE001  one bad hand-in must not stop the others
         note = error.problem if isinstance(error, HeadwiseError) else f"could not be marked ({type(error).__name__})"
+        marks = Marks(path.name, load(sheet), {}, [note])
         row = {"name": path.name, "points": 0.0, "note": note, **dict.fromkeys(parts, "")}
-        data = {"kind": "marks", "name": path.name, "problem": note}
+        data = {**marks.to_dict(), "problem": note}
     else:
         said = {part: verdict.status for part, verdict in marks.verdicts.items()}
-        row = {"name": path.name, "points": marks.points, "note": "", **{part: said.get(part, "missing") for part in parts}}
+        row = {
+            "name": path.name,
+            "points": marks.points,
+            "note": "; ".join(marks.notes),
+            **{part: said.get(part, "missing") for part in parts},
+        }
         data = marks.to_dict()
-        with replacing(goal / "feedback" / f"{path.name}.html") as stream:
-            stream.write(page(marks).encode())
+    with replacing(goal / "feedback" / f"{path.name}.html") as stream:
+        stream.write(page(marks).encode())
     with replacing(goal / "marks" / f"{path.name}.json") as stream:
         stream.write(as_json({"stamp": _stamp(path, sheet), "row": row, **data}).encode())
 

@@ -1,82 +1,28 @@
-"""Tokens into trees, by precedence: sums of products of powers, with products that are only implied.
+"""Text into what it gives: expressions or relations, and what is said of scales."""
 
-Depth is bounded, so is the length (in `tokens`); time grows with the length only.
-"""
-
-import math
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from headwise.check.tokens import FUNCTIONS, Token, tokens
-from headwise.check.tree import (
-    Addition,
-    Call,
-    Condition,
-    Negative,
-    Node,
-    Norm,
-    Number,
-    Power,
-    Product,
-    Quotient,
-    Relation,
-    Symbol,
-    Total,
-    Transposed,
-)
+from headwise.check.clauses import RELATIONS, Clause, clauses, is_name, outside, restatements
+from headwise.check.conditions import Condition, conditions
+from headwise.check.expressions import Expressions, expression
+from headwise.check.phrases import APPROVAL, FILLERS, LARGE, SMALL, as_signs, refuse_hedges
+from headwise.check.tokens import Token, tokens
+from headwise.check.tree import Node, Number, Product, Relation, Symbol, symbols
 from headwise.check.unreadable import Unreadable
 
-_DEEPEST = 40
-_RELATIONS = ("=", "≈", "≫", "≪", ">", "<", "≥", "≤")
-_PRODUCTS = ("*", "·", "⊙", "⊗")
-_CLOSERS = {"(": ")", "[": "]", "{": "}", "‖": "‖", "|": "|", "⟨": "⟩"}
-_LARGE = {
-    "large",
-    "big",
-    "huge",
-    "high",
-    "long",
-    "grows",
-    "grow",
-    "increases",
-    "infinite",
-    "infinity",
-    "sufficiently",
-    "arbitrarily",
-}
-_SMALL = {"small", "tiny", "little", "vanishing"}
-_LEADS = {
-    "because",
-    "since",
-    "about",
-    "approximately",
-    "roughly",
-    "is",
-    "then",
-    "so",
-    "where",
-    "with",
-    "for",
-    "as",
-    "when",
-    "and",
-    "if",
-    "let",
-    "assuming",
-    "given",
-    "such",
-    "provided",
-    "take",
-    "choose",
-}
+_EQUALS = ("=", "≈", "→", "∝")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that was given: its name if it has one, and the expression or relation."""
+    """One thing that was given: its name if it has one, the expression or relation, and what it was said to be equal to."""
 
     name: str | None
     body: Node | Relation
+    links: tuple[Node, ...] = ()
+    leads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -87,410 +33,183 @@ class Written:
     conditions: tuple[Condition, ...]
 
 
-def read(text: str, known: AbstractSet[str], *, relations: bool = False) -> Written:
-    """Read an answer; with `relations`, a relation is an answer and not a condition.
+def read(
+    text: str,
+    known: AbstractSet[str],
+    *,
+    asked: AbstractSet[str] = frozenset(),
+    relations: bool = False,
+    labels: bool = False,
+    restated: bool = False,
+) -> Written:
+    """Read an answer.
 
+    Parameters
+    ----------
+    known
+        The names that letters are cut into.
+    asked
+        The names of what is to be given: whatever is said to be equal to one of them is an answer.
+    relations
+        Whether a relation is an answer and not a condition.
+    labels
+        Whether what stands before an equals sign may be anything: Var(c) = 1/2, P(X < 0) = 0.08.
+    restated
+        Whether a number in brackets at the end says the one before it again: 0.08 (8%).
+
+    Examples
+    --------
     >>> found = read("q = t (k_a + k_b), t >> 0", frozenset({"k", "q"}))
     >>> [item.name for item in found.items], [(one.scale, one.size) for one in found.conditions]
     (['q'], [('t', 'large')])
     """
-    return _Reader(text, known, relations=relations).written()
-
-
-class _Reader:
-    def __init__(self, text: str, known: AbstractSet[str], *, relations: bool) -> None:
-        self.tokens, self.known, self.relations = _opened(tokens(text, known)), known, relations
-        self.place, self.depth, self.bars = 0, 0, []  # type: int, int, list[str]
-
-    @property
-    def next(self) -> Token:
-        return self.tokens[self.place]
-
-    def at(self, *marks: str) -> bool:
-        return self.next.kind == "mark" and self.next.text in marks
-
-    def take(self) -> Token:
-        token = self.next
-        self.place += token.kind != "end"
-        return token
-
-    def expect(self, mark: str) -> Token:
-        if not self.at(mark):
-            raise self.wrong(f"expected {mark!r}")
-        return self.take()
-
-    def wrong(self, expected: str) -> Unreadable:
-        token = self.next
-        found = "this is the end" if token.kind == "end" else f"found {token.text[:20]!r}"
-        return Unreadable(f"{expected}, but {found}", token.start, token.end)
-
-    def written(self) -> Written:
-        items: list[Item] = []
-        conditions: list[Condition] = []
-        while self.next.kind != "end":
-            if self.at(",", ";", ".", ":") or (self.next.kind == "word" and self.next.text.lower() in _LEADS):
-                self.take()
-            elif self._is_condition() if items else self._speaks_of_size():
-                conditions += self._condition()
-            elif (not items and self.at("=", "≈")) or self.at("∈"):
-                self.take()
-            else:
-                items.append(self._item())
-        if not items:
-            raise self.wrong("expected an expression")
-        return Written(tuple(items), tuple(conditions))
-
-    def _item(self) -> Item:
-        left = self.sum()
-        if self.at(*_RELATIONS, *(["→"] if isinstance(left, Symbol) else [])):
-            sign = self.take().text
-            right = self.sum()
-            if sign in ("=", "≈", "→") and isinstance(left, Symbol) and not self.relations:
-                while self.at("=", "≈", "→"):  # q = this = that: the last is the answer
-                    self.take()
-                    right = self.sum()
-                self._check_stop()
-                return Item(left.said, right)
-            self._check_stop()
-            return Item(None, Relation(left.start, right.end, left, right, sign))
-        self._check_stop()
-        return Item(None, left)
-
-    def _check_stop(self) -> None:
-        token = self.next
-        if token.kind == "end" or self.at(",", ";", ".", ":", "∈") or (token.kind == "word" and token.text.lower() in _LEADS):
-            return
-        if token.kind == "word":
-            raise Unreadable(
-                f"{token.text[:20]!r} is no name of this problem ({', '.join(sorted(self.known))})", token.start, token.end
-            )
-        raise self.wrong("expected an operator, a comma or the end")
-
-    def _is_condition(self) -> bool:
-        """Look ahead: say whether a clause speaks of a scale, rather than giving another thing."""
-        words, relation, names = False, "", 0
-        for place, token in enumerate(self.tokens[self.place :], self.place):
-            lone = names == 1 and not relation and place == self.place + 1  # t, s large
-            if token.kind == "end" or (token.kind == "mark" and (token.text == ";" or (token.text == "," and not lone))):
-                break
-            words |= token.kind == "word"
-            names += token.kind == "name"
-            if token.kind == "mark" and token.text in (*_RELATIONS, "→", "∈", "≠", "∉") and not relation:
-                relation = token.text
-        said = relation in ("≫", "≪", ">", "<", "→", "≥", "≤") and not self.relations
-        return words or said or relation in ("∈", "≠", "∉")
-
-    def _speaks_of_size(self) -> bool:
-        """Look ahead: say whether the clause at the beginning only says that something is large or small."""
-        for token in self.tokens[self.place :]:
-            if token.kind == "end" or (token.kind == "mark" and token.text in (",", ";", "=", "≈")):
-                return False
-            if token.kind == "word" and token.text.lower() in _LARGE | _SMALL:
-                return True
-        return False
-
-    def _condition(self) -> list[Condition]:
-        """Read a clause about a scale; whatever else it says is let go."""
-        start, scale, size = self.next.start, None, None
-        previous: Token | None = None
-        more: list[str] = []
-        turned = False
-        while self.next.kind != "end" and not self.at(";"):
-            if self.at(",") and (size or previous is None or previous.kind != "name"):
-                break
-            token = self.take()
-            if token.kind == "name" and scale is None:
-                scale = token.text
-            elif token.kind == "name" and size is None:
-                more.append(token.text)
-            word = token.text.lower() if token.kind == "word" else ""
-            if word in _LARGE | _SMALL and size != "negative":
-                size = "large" if word in _LARGE else "small"
-            turned |= word in ("not", "no") or token.text == "≠"
-            if word in ("negative", "minus") or (token.text == "∞" and previous is not None and previous.text == "-"):
-                size = "negative"
-            elif token.kind == "mark" and token.text in ("≫", "≪", ">", "<", "→", "∞", "≥"):
-                size = self._size(token.text, previous, size)
-            previous = token
-        size = None if turned else size
-        return [Condition(start, self.tokens[self.place - 1].end, name, size) for name in (scale, *more)]
-
-    def _size(self, sign: str, previous: Token | None, size: str | None) -> str | None:
-        """Say what a sign between a scale and a number says of the scale."""
-        turned = previous is not None and previous.kind == "number"
-        number = float(self.next.text) if self.next.kind == "number" else None
-        if sign == "→":
-            return "small" if number == 0 else "large" if not self.at("-") else "negative"
-        if sign == "∞":
-            return size or "large"
-        if sign in ("≫", "≪"):
-            down = (sign == "≪") != turned
-            return "negative" if down and number == 0 else "small" if down else "large"
-        if sign == "<" and not turned and number is not None:
-            return "negative" if number <= 0 else "small"
-        return "large" if number is not None and number >= 5 and sign in (">", "≥") else size
-
-    def deeper(self) -> None:
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise Unreadable(f"brackets nest at most {_DEEPEST} deep", self.next.start, self.next.end)
-
-    def sum(self) -> Node:
-        self.deeper()
-        start = self.next.start
-        sign = 1
-        while self.at("+", "-"):
-            sign *= -1 if self.take().text == "-" else 1
-        found = self.product()
-        if sign < 0:
-            found = Negative(start, found.end, found)
-        while self.at("+", "-"):
-            sign = 1
-            while self.at("+", "-"):
-                sign *= -1 if self.take().text == "-" else 1
-            right = self.product()
-            found = Addition(start, right.end, found, right, sign)
-        self.depth -= 1
-        return found
-
-    def product(self) -> Node:
-        found = self.power()
-        while True:
-            how = " "
-            if self.at(*_PRODUCTS):
-                how = self.take().text
-            elif self.at("/"):
-                self.take()
-                right = self._signed()
-                found = Quotient(found.start, right.end, found, right)
-                continue
-            elif not self._begins():
-                return found
-            right = self._signed() if how != " " else self.power()
-            found = Product(found.start, right.end, found, right, how)
-
-    def _signed(self) -> Node:
-        """Read a factor that may have a minus, as in 2 * -3."""
-        if not self.at("-"):
-            return self.power()
-        self.deeper()
-        start = self.take().start
-        body = self._signed()
-        self.depth -= 1
-        return Negative(start, body.end, body)
-
-    def _begins(self) -> bool:
-        """Say whether a factor begins here."""
-        token = self.next
-        if token.kind in ("number", "name"):
-            return True
-        if token.kind != "mark":
-            return False
-        if token.text in ("‖", "|"):
-            return token.text not in self.bars
-        return token.text in ("(", "[", "{", "⟨", "frac", "sum", "½", *FUNCTIONS)
-
-    def power(self) -> Node:
-        found = self.primary()
-        while True:
-            if self.at("'", "⊤"):
-                found = Transposed(found.start, self.take().end, found)
-            elif self.next.kind == "power":
-                token = self.take()
-                found = Power(found.start, token.end, found, Number(token.start, token.end, _number(token)))
-            elif self.at("%"):
-                stop = self.take().end
-                found = Quotient(found.start, stop, found, Number(stop, stop, 100.0))
-            elif self.at("^"):
-                self.take()
-                found = self._raised(found)
-            elif self.at(".") and self.tokens[self.place + 1].text == "T":
-                self.take()
-                found = Transposed(found.start, self.take().end, found)
-            else:
-                return found
-
-    def _raised(self, base: Node) -> Node:
-        """Read what stands behind ^: a transpose or an exponent."""
-        braces = self.at("{") and self.take()
-        if self.at("⊤", "'") or (self.next.kind == "name" and self.next.text == "T"):
-            stop = self.take().end
-            found: Node = Transposed(base.start, stop, base)
+    every = as_signs(tokens(text, known))
+    items: list[Item] = []
+    said: list[Condition] = []
+    left: list[Token] = []
+    for clause in clauses(restatements(every) if restated else every, known):
+        refuse_hedges(clause.tokens)
+        bare = _without_fillers(clause)
+        if not bare.tokens or (is_name(bare.tokens) and clause.leads & {"for", "where", "with", "such"}):
+            continue  # for all i
+        if "not" in clause.leads:
+            continue  # A A^T, not A^T A
+        if _is_item(bare, asked, relations=relations, labels=labels):
+            found = _labelled(bare, known) if labels else _item(bare, known, asked, relations=relations)
+            items += [found] if found is not None else []
         else:
-            self.deeper()
-            exponent = self.sum() if braces else self._signed_primary()
-            self.depth -= 1
-            found = Power(base.start, exponent.end, base, exponent)
-        if braces:
-            self.expect("}")
-        return found
-
-    def _signed_primary(self) -> Node:
-        if not self.at("-", "+"):
-            return self.primary()
-        sign = self.take()
-        body = self.primary()
-        return Negative(sign.start, body.end, body) if sign.text == "-" else body
-
-    def primary(self) -> Node:
-        token = self.next
-        if token.kind == "number":
-            self.take()
-            return Number(token.start, token.end, _number(token))
-        if token.kind == "name":
-            return self._symbol()
-        if token.kind == "word":
-            raise Unreadable(
-                f"{token.text[:20]!r} is no name of this problem ({', '.join(sorted(self.known))})", token.start, token.end
-            )
-        if self.at("(", "[", "{", "⟨"):
-            return self._bracket()
-        if self.at("‖", "|"):
-            return self._norm()
-        if self.at("½"):
-            self.take()
-            return Number(token.start, token.end, 0.5)
-        if self.at("frac"):
-            self.take()
-            above, below = self._group(), self._group()
-            return Quotient(token.start, below.end, above, below)
-        if self.at("sum"):
-            return self._total()
-        if self.at(*FUNCTIONS):
-            return self._call()
-        raise self.wrong("expected a number, a name or a bracket")
-
-    def _bracket(self) -> Node:
-        opened = self.take()
-        bars, self.bars = self.bars, []
-        found = self.sum()
-        if opened.text == "⟨" and self.at(",", "|"):
-            self.take()
-            right = self.sum()
-            found = Product(found.start, right.end, found, right, "·")
-        self.bars = bars
-        self.expect(_CLOSERS[opened.text])
-        return found
-
-    def _norm(self) -> Node:
-        opened = self.take()
-        self.bars.append(opened.text)
-        body = self.sum()
-        self.bars.pop()
-        stop = self.expect(opened.text).end
-        if self.at("_"):  # the 2 of a Euclidean norm
-            self.take()
-            if self._index() != "2":
-                raise Unreadable("only the Euclidean norm is known", stop, self.next.start)
-        return Norm(opened.start, stop, body)
-
-    def _group(self) -> Node:
-        """Read the argument of a command: braces, or one sign."""
-        if self.at("{", "("):
-            return self._bracket()
-        return self.primary()
-
-    def _call(self) -> Node:
-        token = self.take()
-        self.deeper()
-        body = self._bracket() if self.at("(", "[", "{") else self.power()
-        self.depth -= 1
-        name = {"ln": "log", "tr": "trace"}.get(token.text, token.text)
-        if name == "sqrt":
-            return Power(token.start, body.end, body, Number(token.start, token.end, 0.5))
-        return Call(token.start, body.end, name, body)
-
-    def _symbol(self) -> Node:
-        token = self.take()
-        index = None
-        if token.text == "e" and "e" not in self.known and not self.at("_"):
-            return Number(token.start, token.end, math.e)
-        if token.text in ("Phi", "P") and token.text not in self.known and self.at("("):
-            body = self._bracket()
-            return Call(token.start, body.end, "Phi", body)
-        if self.at("_"):
-            self.take()
-            index = self._index()
-        elif self.next.kind == "low" or (
-            self.next.kind == "number" and self.next.start == token.end and token.text in self.known
-        ):
-            index = self.take().text
-        return Symbol(token.start, self.tokens[self.place - 1].end, token.text, index)
-
-    def _index(self) -> str:
-        """Read an index: a letter, a number, or either in braces."""
-        braces = self.at("{") and self.take()
-        token = self.next
-        if token.kind not in ("name", "number", "word"):
-            raise self.wrong("expected an index")
-        self.take()
-        if braces:
-            self.expect("}")
-        return token.text
-
-    def _total(self) -> Node:
-        """Read a sum over an index: sum_{i in S}, sum_{i=1}^n, sum_{i != a, b}, sum_i."""
-        token = self.take()
-        self.deeper()
-        self.expect("_")
-        braces = self.at("{") and self.take()
-        if self.next.kind != "name":
-            raise self.wrong("expected the index of the sum")
-        index, over, without = self.take().text, None, []  # type: str, str | None, list[str]
-        if self.at("∈") and braces:
-            self.take()
-            over, without = self._set(without)
-        elif self.at("≠", "∉") and braces:
-            self.take()
-            without = self._elements()
-        elif self.at("=") and braces:
-            self.take()
-            if self.take().text != "1":
-                raise self.wrong("expected that the sum begins at 1")
-        if braces:
-            self.expect("}")
-        if self.at("^"):
-            self.take()
-            over = self._index()
-        body = self.product()
-        self.depth -= 1
-        return Total(token.start, body.end, index, over, tuple(without), body)
-
-    def _set(self, without: list[str]) -> tuple[str | None, list[str]]:
-        if self.at("{"):
-            self.take()
-            elements = self._elements()
-            self.expect("}")
-            return "{" + ",".join(elements) + "}", without
-        return self._index(), without
-
-    def _elements(self) -> list[str]:
-        """Read names with commas between them, perhaps in braces."""
-        braces = self.at("{", "(") and self.take()
-        found = [self._index()]
-        while self.at(","):
-            self.take()
-            found.append(self._index())
-        if braces:
-            self.expect(_CLOSERS[braces.text])
-        return found
+            said += conditions(clause, known)
+            left += [token for token in bare.tokens if token.kind == "word"]
+    if not items:
+        if left:
+            raise Expressions(left, known).unknown()
+        raise Unreadable("expected an expression, but this is the end", len(text), len(text) + 1)
+    return Written(tuple(items), tuple(said))
 
 
-def _opened(found: list[Token]) -> list[Token]:
-    """Turn a bracket that speaks of a scale, (beta large), into a clause of its own."""
-    for first, token in enumerate(found):
-        if token.text != "(":
-            continue
-        rest = [place for place in range(first, len(found)) if found[place].text in ("(", ")")]
-        last = rest[1] if len(rest) > 1 and found[rest[1]].text == ")" else first
-        if any(one.kind == "word" and one.text.lower() in _LARGE | _SMALL for one in found[first:last]):
-            for place in (first, last):
-                found[place] = Token("mark", ",", found[place].start, found[place].end)
-    return found
+def _without_fillers(clause: Clause) -> Clause:
+    """Leave out the words around an answer (we take, the matrix is, works), and a sign of equality that begins it."""
+    rest = list(clause.tokens)
+    while rest and (_is_filler(rest[0], rest[1:2]) or rest[0].text in _EQUALS):
+        rest.pop(0)
+    while rest and rest[-1].kind == "word" and rest[-1].text.lower() in APPROVAL:
+        rest.pop()
+    return Clause(tuple(rest), clause.leads, clause.within)
 
 
-def _number(token: Token) -> float:
-    value = float(token.text)
-    if value > 1e15:
-        raise Unreadable("numbers go up to 1e15", token.start, token.end)
-    return value
+def _is_filler(token: Token, after: Sequence[Token]) -> bool:
+    """Say whether a token is a word that changes nothing; I think, a large number: I and a are words too before a word."""
+    if token.kind == "word":
+        return token.text.lower() in FILLERS
+    word = after[0].text.lower() if after and after[0].kind == "word" else ""
+    return token.text in ("I", "a", "A") and word in FILLERS - {"has", "have", "is", "are"}
+
+
+def _is_item(clause: Clause, asked: AbstractSet[str], *, relations: bool, labels: bool) -> bool:
+    """Say whether a clause gives something, rather than saying something."""
+    signs = [token.text for token in outside(clause.tokens) if token.kind == "mark" and token.text in (*RELATIONS, *_EQUALS)]
+    words = set(clause.words)
+    if relations and any(sign in signs for sign in ("≫", "≪", ">", "<", "≥", "≤", "→")):
+        return "∈" not in signs and not words and not clause.follows
+    if any(sign not in _EQUALS for sign in signs) or (signs[:1] == ["→"] and _goes_somewhere(clause.tokens)):
+        return labels and signs[-1] in _EQUALS
+    if bool(signs) and (_named(clause.tokens) in asked or (labels and not clause.is_reason)):
+        return True
+    if clause.is_reason or (clause.follows and (words or signs)):
+        return False
+    return not words or not (words & (LARGE | SMALL) or _is_prose(clause))
+
+
+def _goes_somewhere(tokens: Sequence[Token]) -> bool:
+    """Say whether an arrow points to infinity or zero, so that a scale goes there."""
+    rest = [token.text for token in tokens[[token.text for token in tokens].index("→") + 1 :]]
+    return "∞" in rest or rest in (["0"], ["0", "^", "+"])
+
+
+def _named(found: Sequence[Token]) -> str:
+    """Return the name that stands before the first sign of equality, if it is one."""
+    reader = Expressions(found, frozenset())
+    if reader.next.kind != "name" or reader.next.text == "P":
+        return ""
+    try:
+        node = reader.primary()
+    except Unreadable:
+        return ""
+    return node.said if isinstance(node, Symbol) and reader.at(*_EQUALS) else ""
+
+
+def _is_prose(clause: Clause) -> bool:
+    """Say whether a clause is a sentence: words alone, or several with no operator before the first."""
+    first = next(place for place, token in enumerate(clause.tokens) if token.kind == "word")
+    before = [token for token in clause.tokens[:first] if token.kind == "mark" and token.text not in ("_", "{", "}", "^", "⊤")]
+    return len(clause.words) == len(clause.tokens) or (len(clause.words) > 1 and not before)
+
+
+def _labelled(clause: Clause, known: AbstractSet[str]) -> Item | None:
+    """Read a number that may have something before an equals sign."""
+    parts: list[list[Token]] = [[]]
+    marks = {id(token) for token in outside(clause.tokens) if token.kind == "mark" and token.text in _EQUALS}
+    for token in clause.tokens:
+        if id(token) in marks:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    found: list[Node] = []
+    for place, part in enumerate(parts, 1):
+        try:
+            node = expression(part, known)
+        except Unreadable:
+            if place == len(parts):
+                raise
+            continue  # a label, or a step in words
+        if place == 1 < len(parts) and isinstance(node, Symbol):
+            if node.name in known:
+                return None  # n = 10, which is known
+        else:
+            found.append(node)
+    return Item(None, found[-1], tuple(found[:-1]), clause.leads)
+
+
+def _item(clause: Clause, known: AbstractSet[str], asked: AbstractSet[str], *, relations: bool) -> Item | None:
+    reader = Expressions(clause.tokens, known)
+    left = reader.sum()
+    if relations and reader.at(*RELATIONS, "=", "≈"):
+        return Item(None, _relation(reader, left), leads=clause.leads)
+    links = [left]
+    while reader.at(*_EQUALS):
+        sign = reader.take()
+        told = isinstance(left, Symbol) and left.name in known and left.said not in asked
+        if len(links) == 1 and told and _is_list(reader.tokens[reader.place :]):
+            return None  # A = [a_1, ..., a_m] says what A is, which is known
+        right = reader.sum()
+        factor = Symbol(sign.start, sign.end, "factor")
+        links.append(Product(sign.start, right.end, factor, right, " ") if sign.text == "∝" else right)
+    if reader.next.kind == "word":
+        raise reader.unknown()
+    if reader.next.kind != "end":
+        raise reader.wrong("expected an operator, a comma or the end")
+    if len(links) == 1:
+        return Item(None, left, leads=clause.leads)
+    if not isinstance(left, Symbol):
+        if any(one.said in asked for one in symbols(left)):
+            return None  # M s = v_a says what M does
+        return Item(None, links[-1], tuple(links[:-1]), clause.leads)
+    return Item(left.said, links[-1], tuple(links[1:-1]), clause.leads)
+
+
+def _is_list(found: Sequence[Token]) -> bool:
+    """Say whether tokens are a matrix by its columns: [a_1, ..., a_m]."""
+    return found[0].text in ("[", "(") and any(token.text == "…" for token in found)
+
+
+def _relation(reader: Expressions, left: Node) -> Relation:
+    sign = reader.take().text
+    if sign == "→" and reader.at("∞"):
+        end = reader.take()
+        right: Node = Number(end.start, end.end, 0.0)
+        sign = "≫"
+    else:
+        right = reader.sum()
+    if reader.next.kind != "end":
+        raise reader.wrong("expected a comma or the end")
+    return Relation(left.start, right.end, left, right, sign)

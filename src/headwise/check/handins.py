@@ -3,9 +3,11 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from headwise.check.phrases import HEDGES
 from headwise.check.sheet import Sheet
 from headwise.errors import FileError
 
@@ -15,8 +17,19 @@ _HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$", re.MULTILINE)
 _FORMULA = re.compile(r"```\w*\n(.+?)```|`(.+?)`|\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 
 
-def read_handin(path: Path, sheet: Sheet) -> dict[str, list[str]]:
-    """Return the answers of a file by part, as they may be meant; parts that the sheet does not have are left out."""
+_DISPLAYED = re.compile(r"```\w*\n(.+?)```|\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Handin:
+    """Answers by part, each in the ways in which it may be meant, and what was left out."""
+
+    answers: Mapping[str, Sequence[str]]
+    notes: Sequence[str] = ()
+
+
+def read_handin(path: Path, sheet: Sheet) -> Handin:
+    """Return the answers of a file by part; what the sheet does not have is noted."""
     if path.suffix.lower() not in KINDS:
         raise FileError("", f"{path}: a hand-in must end in {', '.join(KINDS)}, but it ends in {path.suffix or 'nothing'}")
     try:
@@ -29,7 +42,7 @@ def read_handin(path: Path, sheet: Sheet) -> dict[str, list[str]]:
     return parsed(text, path.suffix.lower(), sheet, str(path))
 
 
-def parsed(text: str, kind: str, sheet: Sheet, name: str = "hand-in") -> dict[str, list[str]]:
+def parsed(text: str, kind: str, sheet: Sheet, name: str = "hand-in") -> Handin:
     """Read the text of a hand-in."""
     if kind == ".md":
         return _markdown(text, sheet)
@@ -40,38 +53,65 @@ def parsed(text: str, kind: str, sheet: Sheet, name: str = "hand-in") -> dict[st
         raise FileError("", f"{name}: the hand-in must be {kind[1:].upper()}, but {why}") from None
     if not isinstance(data, Mapping):
         raise FileError("", f"{name}: the hand-in must name parts, but it is a {type(data).__name__}")
-    flat = dict(_flat(data.get("answers", data), ""))
-    return {part: [text] for key, text in flat.items() if (part := _part(key, sheet))}
+    return _gathered(((key, [answer]) for key, answer in _flat(data.get("answers", data), "", sheet)), sheet)
 
 
-def _flat(data: object, above: str) -> Iterator[tuple[str, str]]:
-    """Yield answers by key; tables in tables, as TOML makes of b.i = "...", are joined."""
-    if isinstance(data, Mapping):
+def _gathered(given: Iterator[tuple[str, list[str]]], sheet: Sheet) -> Handin:
+    """Bring answers to their parts, and note what has none or comes twice."""
+    found: dict[str, list[str]] = {}
+    notes = []
+    for key, texts in given:
+        part = _part(key, sheet)
+        if part is None:
+            notes.append(f"{key[:60]!r} is no part of the sheet and was left out")
+            continue
+        if part in found:
+            notes.append(f"{part} is answered twice; the last answer was marked")
+        found[part] = texts
+    return Handin(found, notes)
+
+
+def _flat(data: object, above: str, sheet: Sheet) -> Iterator[tuple[str, str]]:
+    """Yield answers by key; tables in tables, as TOML makes of b.i = "...", are joined, and so are the pieces of one answer."""
+    whole = bool(above) and _joined(above) in {_joined(part) for part in sheet.problems}
+    if isinstance(data, Mapping) and whole and not any(_part(f"{above}.{key}", sheet) != _part(above, sheet) for key in data):
+        yield above, "; ".join(f"{key} = {value}" for key, value in data.items())
+    elif isinstance(data, Mapping):
         for key, value in data.items():
-            yield from _flat(value, f"{above}.{key}" if above else str(key))
+            yield from _flat(value, f"{above}.{key}" if above else str(key), sheet)
+    elif isinstance(data, list):
+        yield above, "; ".join(str(one) for one in data)
     elif isinstance(data, (str, int, float)) and above.count(".") < 4:
         yield above, str(data)
 
 
-def _markdown(text: str, sheet: Sheet) -> dict[str, list[str]]:
-    """Take what stands under each heading: all from the first formula on, its formulas, single ones, or all of its text."""
+def _markdown(text: str, sheet: Sheet) -> Handin:
+    """Take what stands under each heading."""
     heads = list(_HEADING.finditer(text))
-    found = {}
-    for place, head in enumerate(heads):
-        part = _part(head[1], sheet)
-        if part is None:
-            continue
-        body = text[head.end() : heads[place + 1].start() if place + 1 < len(heads) else len(text)].strip().replace("**", "")
-        formulas = [next(piece for piece in one.groups() if piece is not None).strip() for one in _FORMULA.finditer(body)]
-        whole = " ".join(body.split())
-        if not formulas or sheet.problems[part].kind == "word":
-            found[part] = [whole]
-            continue
-        first = _FORMULA.search(body)
-        after = re.sub(r"\$+|`+", " ", body[first.start() :]) if first else whole
-        singles = [formula for formula in formulas if "=" in formula]
-        found[part] = [" ".join(after.split()), ", ".join(formulas), *reversed(singles)]
-    return found
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    bodies = [(head[1], text[head.end() : end].strip().replace("**", "")) for head, end in zip(heads, ends, strict=True)]
+    return _gathered(((head, _under(body, _part(head, sheet), sheet)) for head, body in bodies if body), sheet)
+
+
+def _under(body: str, part: str | None, sheet: Sheet) -> list[str]:
+    """Return what an answer may be: all from the first formula on, its formulas, single ones, or all of its text."""
+    if part is None:
+        return []
+    formulas = [next(piece for piece in one.groups() if piece is not None).strip() for one in _FORMULA.finditer(body)]
+    whole = " ".join(body.split())
+    if not formulas or sheet.problems[part].kind == "word":
+        return [whole]
+    # Words that take an answer back may stand before it, and formulas alone do not have them.
+    hedged = bool(HEDGES & set(re.findall(r"[a-z]+", body.lower())))
+    first = _FORMULA.search(body)
+    rest = body[first.start() :] if first and not hedged else body
+    apart = _DISPLAYED.sub(lambda one: f" ; {next(piece for piece in one.groups() if piece is not None).strip()} ; ", rest)
+    after = re.sub(r"\$+|`+|\\\(|\\\)", " ", re.sub(r"\n\s*\n", " ; ", apart))
+    said = " ".join(after.split())
+    if hedged:
+        return [said]
+    singles = [formula for formula in formulas if "=" in formula]
+    return [said, ", ".join(formulas), *(singles if len(singles) == 1 else [])]
 
 
 def _part(heading: str, sheet: Sheet) -> str | None:

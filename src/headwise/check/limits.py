@@ -1,25 +1,36 @@
 """Whether the error of an answer goes away: tried on many instances, and up a ladder of scales."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
+from headwise.check.conditions import Size
 from headwise.check.evaluate import value
 from headwise.check.properties import Property, Trial
-from headwise.check.tree import Node
+from headwise.check.tree import Node, Number, put, symbols
 from headwise.check.unreadable import Unreadable
 from headwise.check.worlds import INSTANCES, Instance
 
 SECONDS = 2.0
-_RUNGS = tuple(4.0**power for power in range(8))
+_RUNGS = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0)
 # Tried only as long as the error falls, for scales that help slowly, such as a logarithm.
 _BEYOND = tuple((0.0, 4.0**power) for power in (10, 14, 18, 22, 26))
 _MIDDLING = 16.0
 # A scale that is a fixed number is let pass, with a remark, if it leaves no more than this.
 _FIXED = 0.01
-
+# What must hold for every scale does not hold by luck.
+_ANY = (0.73, 1.9, 5.3)
+# A scale that may be this large may be any.
+_HIGHEST = 1e6
+# The noise that a problem itself names, when an answer is made of it; the answer's own scale grows slowly against it.
+_VANISHING = tuple(10.0**-power for power in (4, 8, 12, 16, 20, 24))
+# The floor of rounding must be reached where it is no higher than this.
+_ROUNDING = 1e-8
+# An error that falls like a power need not reach it; by how much it falls over a rung.
+_NEARLY, _FALLS = 1e-3, 0.6
 
 # Pairs of the problem's own scale and the answer's.
 Ladder = tuple[tuple[float, float], ...]
@@ -31,14 +42,42 @@ class Reading:
 
     items: Mapping[str, Node]
     scales: tuple[str, ...] = ()
-    sizes: Mapping[str, str | None] | None = None
+    sizes: Mapping[str, Size] = field(default_factory=dict)
 
     def at(self, rung: float) -> dict[str, float]:
         """Return numbers for the scales; different scales grow differently, for nothing says that they are equal."""
-        sizes = self.sizes or {}
         grown = {name: rung * 1.7**place for place, name in enumerate(self.scales)}
         turned = {"small": lambda number: 1 / number, "negative": lambda number: -number}
-        return {name: turned.get(sizes.get(name) or "", float)(number) for name, number in grown.items()}
+        found = {name: turned.get(self.size(name).way, float)(number) for name, number in grown.items()}
+        for name in self.scales:
+            found[name] = max([found[name], *(rung * found[other] for other in self.size(name).above)])
+        return found
+
+    def size(self, name: str) -> Size:
+        """Return what was said of a scale."""
+        return self.sizes.get(name, Size())
+
+    def towards(self, way: str) -> "Reading":
+        """Return the same with every scale of which nothing was said going somewhere."""
+        turned = {name: replace(self.size(name), way=self.size(name).way or way) for name in self.scales}
+        return replace(self, sizes=turned)
+
+    def fixed(self, numbers: Mapping[str, float]) -> "Reading":
+        """Return the same with numbers for some scales."""
+        known: dict[str, Node] = {name: Number(0, 0, number) for name, number in numbers.items()}
+        items = {name: put(node, known) for name, node in self.items.items()}
+        return replace(self, items=items, scales=tuple(name for name in self.scales if name not in numbers))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where an answer fails: the number of the instance, the problem's own scale and the answer's, and what was seen."""
+
+    number: int
+    size: float
+    rung: float
+    trial: Trial
+    reading: Reading
 
 
 @dataclass(frozen=True)
@@ -48,46 +87,100 @@ class Outcome:
     holds: bool
     errors: tuple[tuple[float, float], ...]
     fixed: bool
-    failure: Trial | None = None
+    way: str = "large"
+    failure: Failure | None = None
     scale: float | None = None
 
 
-def tried(wanted: Property, reading: Reading, seconds: float = SECONDS) -> Outcome:
+def decided(wanted: Property, reading: Reading, deadline: float) -> Outcome:
+    """Try an answer as its scales are said to be: large, small, between two numbers, or nothing said."""
+    unsaid = [name for name in reading.scales if not reading.size(name).way]
+    bounds = {name: min(high, _HIGHEST) for name in reading.scales if (high := reading.size(name).high) is not None}
+    if not wanted.limit:
+        return tried(wanted, reading, deadline)
+    if not bounds:
+        outcome = tried(wanted, reading, deadline)
+        return _or_small(wanted, reading, deadline, outcome) if unsaid else outcome
+    highest = tried(wanted, reading.fixed(bounds), deadline)
+    if not unsaid:
+        outcome = tried(wanted, reading, deadline)
+        return outcome if highest.holds or not outcome.holds else highest
+    lows = {name: low for name in bounds if (low := reading.size(name).low) is not None and low > 0}
+    if lows:
+        lowest = tried(wanted, reading.fixed({**bounds, **lows}), deadline)
+        return highest if lowest.holds else lowest
+    return highest if highest.holds else _or_small(wanted, reading, deadline, highest)
+
+
+def _or_small(wanted: Property, reading: Reading, deadline: float, outcome: Outcome) -> Outcome:
+    """Try scales of which nothing was said as small ones, if they fail as large ones."""
+    if outcome.holds:
+        return outcome
+    try:
+        small = tried(wanted, reading.towards("small"), deadline)
+    except Unreadable:
+        return outcome
+    return replace(small, way="small") if small.holds else outcome
+
+
+def tried(wanted: Property, reading: Reading, deadline: float) -> Outcome:
     """Try an answer on every instance."""
-    deadline = time.monotonic() + seconds
     ladder = _ladder(wanted, reading)
     fixed = wanted.limit and len(ladder) == 1
-    allowed = _FIXED if fixed else wanted.tolerance
     first: list[tuple[float, float]] = []
     for number in range(INSTANCES):
-        errors, last = _climbed(wanted, reading, number, ladder, allowed, deadline)
-        first = first or errors
-        if not errors[-1][1] <= allowed or errors[-1][1] > max(errors[0][1], allowed):
-            failure = _telling(wanted, reading, number, ladder, last)
+        trials = _climbed(wanted, reading, number, ladder, deadline)
+        first = first or [(size or rung, trial.error) for size, rung, trial in trials]
+        if not _holds(wanted, [trial for *_, trial in trials], fixed=fixed):
+            failure = _telling(wanted, reading, number, trials)
             return Outcome(holds=False, errors=tuple(first), fixed=fixed, failure=failure)
     scale = _one_percent(wanted, reading, first, deadline) if wanted.limit else None
     return Outcome(holds=True, errors=tuple(first), fixed=fixed, scale=scale)
 
 
+def _holds(wanted: Property, trials: Sequence[Trial], *, fixed: bool) -> bool:
+    """Say whether the errors up a ladder are as they must be."""
+    if not wanted.limit:
+        return all(trial.error <= wanted.tolerance for trial in trials)
+    return trials[-1].error <= _FIXED if fixed else _settled(trials)
+
+
+def _settled(trials: Sequence[Trial]) -> bool:
+    """Say whether the error fell to what rounding leaves, where that is little, and stayed there; or falls like a power."""
+    there: list[Trial] = []
+    for trial in reversed(trials):
+        if trial.error > trial.floor:
+            break
+        there.append(trial)
+    if there and min(trial.floor for trial in there) <= _ROUNDING:
+        return True
+    errors = [trial.error for trial in trials[-4:]]
+    falls = all(after <= _FALLS * before for before, after in pairwise(errors))
+    return len(errors) == 4 and falls and errors[-1] <= _NEARLY
+
+
 def _climbed(
-    wanted: Property, reading: Reading, number: int, ladder: Ladder, allowed: float, deadline: float
-) -> tuple[list[tuple[float, float]], Trial]:
+    wanted: Property, reading: Reading, number: int, ladder: Ladder, deadline: float
+) -> list[tuple[float, float, Trial]]:
     """Climb the ladder on one instance; beyond its end as long as the error is too large but falls."""
-    errors: list[tuple[float, float]] = []
-    last: Trial | None = None
-    beyond = _BEYOND if ladder[-1][1] == _RUNGS[-1] else ()
+    found: list[tuple[float, float, Trial]] = []
+    beyond: Ladder = ()
+    if ladder[-1][1] == _RUNGS[-1]:
+        beyond = _BEYOND
+    elif wanted.world.ladder:
+        beyond = tuple((size, size**2) for size in (64.0, 128.0, 256.0, 512.0))
     for size, rung in (*ladder, *beyond):
-        if len(errors) >= len(ladder) and not allowed < errors[-1][1] < 0.9 * errors[-2][1]:
+        errors = [trial.error for *_, trial in found]
+        if len(found) >= len(ladder) and (_settled([trial for *_, trial in found]) or not errors[-1] < 0.9 * errors[-2]):
             break
         try:
-            last = at(wanted, reading, wanted.world.draw(number, size), rung, deadline)
+            trial = at(wanted, reading, wanted.world.draw(number, size), rung, deadline)
         except Unreadable:
-            if last is None or time.monotonic() > deadline:
+            if not found or time.monotonic() > deadline:
                 raise
             break  # beyond the range of numbers; what came before must do
-        errors.append((size or rung, last.error))
-    assert last is not None  # noqa: S101  a ladder has a rung
-    return errors, last
+        found.append((size, rung, trial))
+    return found
 
 
 def at(wanted: Property, reading: Reading, instance: Instance, rung: float, deadline: float) -> Trial:
@@ -100,30 +193,26 @@ def _ladder(wanted: Property, reading: Reading) -> Ladder:
     """Return the scales to try."""
     if wanted.world.ladder:
         return tuple((size, size**2) for size in wanted.world.ladder)
+    if any(one.name == wanted.world.vanishing for node in reading.items.values() for one in symbols(node)):
+        return tuple((size, size ** (-1 / 8)) for size in _VANISHING)
     if wanted.limit and reading.scales:
         return tuple((0.0, rung) for rung in _RUNGS)
-    # A number like any other: what must hold for every scale does not hold by luck.
-    return ((0.0, 0.73),)
+    return tuple((0.0, rung) for rung in (_ANY if reading.scales else _ANY[:1]))
 
 
-def _telling(wanted: Property, reading: Reading, number: int, ladder: Ladder, last: Trial) -> Trial:
+def _telling(wanted: Property, reading: Reading, number: int, trials: Sequence[tuple[float, float, Trial]]) -> Failure:
     """Return the failure in the form that is easiest to look at: at a middling scale if it fails there too."""
-    for size, rung in ladder:
-        if max(size, rung) < _MIDDLING:
-            continue
-        try:
-            found = at(wanted, reading, wanted.world.draw(number, size), rung, time.monotonic() + SECONDS / 10)
-        except Unreadable:
-            break
-        if found.error > _FIXED:
-            return found
-    return last
+    size, rung, trial = next(
+        (one for one in trials if max(one[0], one[1]) >= _MIDDLING and one[2].error > _FIXED),
+        max(trials, key=lambda one: one[2].error) if not wanted.limit else trials[-1],
+    )
+    return Failure(number, size, rung, trial, reading)
 
 
 def _one_percent(wanted: Property, reading: Reading, errors: list[tuple[float, float]], deadline: float) -> float | None:
     """Return the scale at which the error on the first instance falls to one percent."""
-    if len(errors) < 2 or wanted.world.ladder:
-        return next((scale for scale, error in errors if error <= _FIXED), None)
+    if len(errors) < 2 or wanted.world.ladder or errors[0][0] > errors[-1][0]:
+        return next((scale for scale, error in errors if error <= _FIXED), None) if wanted.world.ladder else None
     place = next((i for i, (_, error) in enumerate(errors) if error <= _FIXED), None)
     if place in (None, 0):
         return None if place is None else errors[0][0]

@@ -1,6 +1,6 @@
 """The marks of a whole hand-in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,12 @@ from headwise.shown import Shown, Summary, number
 
 @dataclass(frozen=True, repr=False)
 class Marks(Shown):
-    """Verdicts by part; parts without an answer are missing."""
+    """Verdicts by part; parts without an answer are missing. `notes` say what else there is to say of the hand-in."""
 
     name: str
     sheet: Sheet
     verdicts: Mapping[str, Verdict]
+    notes: Sequence[str] = ()
 
     @property
     def points(self) -> float:
@@ -38,7 +39,7 @@ class Marks(Shown):
             notes = [verdict.misconception, *verdict.remarks] if verdict.correct or verdict.misconception else [verdict.problem]
             rows.append([part, verdict.said, "; ".join(note.splitlines()[0] for note in notes if note)])
         total = f"{number(self.points)} of {number(self.most)} points"
-        return Summary(f"{self.name}: {total}", ["part", "verdict", ""], rows)
+        return Summary(f"{self.name}: {total}", ["part", "verdict", ""], rows, self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -48,6 +49,7 @@ class Marks(Shown):
             "sheet": self.sheet.name,
             "points": self.points,
             "most": self.most,
+            "notes": list(self.notes),
             "verdicts": {part: verdict.to_dict() for part, verdict in self.verdicts.items()},
         }
 
@@ -71,7 +73,8 @@ class Marks(Shown):
                     "output": said,
                 }
             )
-        return {"score": self.points, "visibility": "visible", "tests": tests}
+        above = {"output": "\n".join(self.notes)} if self.notes else {}
+        return {"score": self.points, "visibility": "visible", **above, "tests": tests}
 
     def __repr__(self) -> str:
         """Return one line; `print` shows the table."""

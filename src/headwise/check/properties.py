@@ -11,17 +11,18 @@ from jaxtyping import Float
 
 from headwise.check.evaluate import value
 from headwise.check.grammar import read
-from headwise.check.scope import SCALAR, Shape, shape
+from headwise.check.python import as_python
+from headwise.check.scope import SCALAR, Shape, free, shape, words
 from headwise.check.tree import Node, Relation
 from headwise.check.unreadable import Unreadable
 from headwise.check.worlds import Instance, Keys, Numbers, Scored, Subspaces, Tokens, World
-from headwise.core.attend import attend
-from headwise.core.self_attention import SelfAttention
 
-# Tiny noise, once the query has stretched it.
-_TINY = 1e-8
-# Beyond this, the difference of two scores is rounding.
-_LONGEST = 1e9
+# Noise that is nothing but rounding, once the query has stretched it; and when stretched noise is still tiny.
+_TINY, _STILL_TINY = 1e-12, 0.03
+# What rounding leaves, per unit of score; beyond the longest, the difference of two scores is nothing else.
+_ROUNDING, _LONGEST = 1e-13, 1e9
+# Likewise for tokens, whose scores are far apart.
+_LONG_SUMS = 1e-9
 _COLUMN: Shape = ("d", "1")
 _SQUARE: Shape = ("d", "d")
 
@@ -30,12 +31,15 @@ Given = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Trial:
-    """An answer on one instance: its error, what was seen there, and the lines that show it."""
+    """An answer on one instance: its error and what was seen there.
+
+    `floor` is the error that rounding, and noise as small as rounding, may leave.
+    """
 
     error: float
     sentence: str
     data: Mapping[str, Any]
-    code: str
+    floor: float = _ROUNDING
 
 
 class Property(ABC):
@@ -51,8 +55,13 @@ class Property(ABC):
     def trial(self, instance: Instance, given: Given) -> Trial:
         """Measure an answer on an instance."""
 
+    @abstractmethod
+    def shown(self, data: Mapping[str, Any]) -> str:
+        """Return the last lines of Python under a counterexample, behind those that make the instance and the answer."""
 
-def _softmax(scores: np.ndarray) -> np.ndarray:
+
+def weights_of(scores: Float[np.ndarray, "*q k"]) -> Float[np.ndarray, "*q k"]:
+    """Return the softmax of every row; `attend` does more than a trial needs, and there are thousands of trials."""
     away = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return away / away.sum(axis=-1, keepdims=True)
 
@@ -61,59 +70,65 @@ def _rounded(array: np.ndarray) -> list[Any]:
     return np.round(np.asarray(array, dtype=float), 4).tolist()
 
 
-def _attended(instance: Instance, queries: Float[np.ndarray, "h d"], wanted: Float[np.ndarray, " v"]) -> Trial:
-    """Average the contexts of some queries and compare with what is wanted."""
-    keys, values = instance.arrays["keys"], instance.arrays["values"]
-    weights = _softmax(queries @ keys.T)
-    output = weights.mean(axis=0) @ values
-    error = float(np.linalg.norm(output - wanted)) / float(np.linalg.norm(values, axis=1).max())
-    shown = weights.mean(axis=0)
-    sentence = (
-        f"with {len(keys)} keys the weights of a and b are {shown[0]:.4g} and {shown[1]:.4g}, and the output misses the "
-        f"target by {error:.2g} of a value's length"
-    )
-    data = {
-        "seed": instance.number,
-        "keys": keys,
-        "values": values,
-        "queries": queries,
-        "weights": shown,
-        "output": output,
-        "target": wanted,
-        "error": error,
-    }
-    code = (
-        f"import numpy as np\nimport headwise as hw\n{instance.code}queries = np.array({queries.tolist()})\n"
-        f"target = np.array({wanted.tolist()})\nfound = hw.average_heads(queries, keys, values)\n"
-        "print(found.contexts, target)\n"
-    )
-    return Trial(error, sentence, data, code)
-
-
 class Average(Property):
     """Queries whose averaged output goes to the mean of the values of some keys; `noise` is put on keys, tiny for any query."""
 
-    def __init__(
-        self, names: Sequence[str], keys: Sequence[str], letter: str = "k", *, noise: bool = False, kind: str = ""
-    ) -> None:
-        """Name the queries and the keys."""
-        self.world = Keys(letter, tuple(keys), independent=kind == "independent")
-        self.give, self.noise, self.count = dict.fromkeys(names, _COLUMN), noise, len(keys)
-        self.tolerance = 1e-3 if noise else 1e-6
+    def __init__(self, names: Sequence[str], world: Keys) -> None:
+        """Name the queries."""
+        self.world: Keys = world
+        self.give, self.noise, self.count = dict.fromkeys(names, _COLUMN), world.noise, len(world.elements)
 
     def trial(self, instance: Instance, given: Given) -> Trial:
         """Attend and compare."""
         queries = np.stack([given[name][:, 0] for name in self.give])
-        if float(np.abs(queries).max()) > _LONGEST:
+        longest = float(np.linalg.norm(queries, axis=1).max())
+        if longest > _LONGEST:
             raise Unreadable("scores of this size are nothing but rounding", 0, 1)
-        wanted = instance.arrays["values"][: self.count].mean(axis=0)
+        keys, values = instance.arrays["keys"], instance.arrays["values"]
+        # Without a variance of its own, noise vanishes before the query grows; stretched noise that is still tiny vanishes too.
+        alpha = instance.arrays.get("alpha", 0.0)
+        spread = math.sqrt(alpha)
+        if spread * longest <= _STILL_TINY * alpha ** (1 / 12):
+            spread = _TINY / max(longest, 1.0)
         if self.noise:
-            keys = instance.arrays["keys"]
-            size = math.sqrt(_TINY / max(float((queries**2).sum(axis=1).max()), 1.0))
-            noisy = keys + size * np.random.default_rng([17, instance.number]).standard_normal(keys.shape)
-            code = f"keys = np.array({noisy.tolist()})\nvalues = np.array({instance.arrays['values'].tolist()})\n"
-            instance = Instance(instance.number, instance.values, {**instance.arrays, "keys": noisy}, code)
-        return _attended(instance, queries, wanted)
+            keys = keys + spread * np.random.default_rng([17, instance.number]).standard_normal(keys.shape)
+        wanted = values[: self.count].mean(axis=0)
+        weights = weights_of(queries @ keys.T)
+        output = weights.mean(axis=0) @ values
+        error = float(np.linalg.norm(output - wanted)) / float(np.linalg.norm(values, axis=1).max())
+        shown = weights.mean(axis=0)
+        names = self.world.elements
+        sentence = (
+            f"with {len(keys)} keys the weights of {' and '.join(names)} are "
+            f"{' and '.join(f'{shown[place]:.4g}' for place in range(len(names)))}, and the output misses the target by "
+            f"{error:.2g} of a value's length"
+        )
+        data = {
+            "seed": instance.number,
+            "n": len(keys),
+            "keys": keys,
+            "values": values,
+            "queries": queries,
+            "weights": shown,
+            "output": output,
+            "target": wanted,
+            "error": error,
+            **({"alpha": spread**2} if self.noise else {}),
+        }
+        return Trial(error, sentence, data, _ROUNDING * max(longest, 1.0) + (10 * _TINY if self.noise else 0.0))
+
+    def shown(self, data: Mapping[str, Any]) -> str:
+        """Attend with the queries."""
+        noise = ""
+        if self.noise:
+            noise = (
+                f"noise = np.random.default_rng([17, {data['seed']}]).standard_normal(keys.shape)\n"
+                f"keys = keys + {math.sqrt(data['alpha']):.6g} * noise\n"
+            )
+        return (
+            f"{noise}queries = np.hstack([{', '.join(self.give)}]).T\ntarget = values[:{self.count}].mean(axis=0)\n"
+            "found = hw.average_heads(queries, keys, values)\nprint(found.contexts, target)\n"
+        )
 
 
 class Extract(Property):
@@ -137,8 +152,12 @@ class Extract(Property):
         error = float(whole) + float(np.linalg.norm(found - first))
         sentence = f"{self.name} (v_a + v_b) is {_rounded(found)}, but v_a is {_rounded(first)}"
         data = {"seed": instance.number, "matrix": matrix, "output": found, "target": first, "error": error, **instance.arrays}
-        code = f"import numpy as np\n{instance.code}M = np.array({matrix.tolist()})\nprint(M @ (v_a + v_b), v_a)\n"
-        return Trial(error, sentence, data, code)
+        return Trial(error, sentence, data)
+
+    def shown(self, data: Mapping[str, Any]) -> str:
+        """Multiply."""
+        del data
+        return f"print({self.name} @ (v_a + v_b), v_a)\n"
 
 
 class Layer(Property):
@@ -154,7 +173,7 @@ class Layer(Property):
         tokens = instance.arrays["tokens"]
         size = float(np.linalg.norm(instance.arrays["u"][0]))
         keys, queries, values = (tokens @ given[name].T for name in ("K", "Q", "V"))
-        weights = _softmax(queries @ keys.T)
+        weights = weights_of(queries @ keys.T)
         contexts = weights @ values
         wanted = {row: value(node, instance.values)[:, 0] for row, node in self.targets.items()}
         errors = {row: float(np.linalg.norm(contexts[row - 1] - target)) / size for row, target in wanted.items()}
@@ -165,6 +184,7 @@ class Layer(Property):
         )
         data = {
             "seed": instance.number,
+            "n": len(tokens),
             "tokens": tokens,
             **dict(given),
             "weights": weights,
@@ -173,12 +193,14 @@ class Layer(Property):
             "target": wanted[worst],
             "error": errors[worst],
         }
-        matrices = "".join(f"{name} = np.array({given[name].tolist()})\n" for name in ("K", "Q", "V"))
-        code = (
-            f"import numpy as np\nimport headwise as hw\n{instance.code}{matrices}"
-            f"found = hw.SelfAttention(key=K, query=Q, value=V)(tokens)\nprint(found.contexts[{worst - 1}], found.weights)\n"
+        return Trial(errors[worst], sentence, data, _LONG_SUMS)
+
+    def shown(self, data: Mapping[str, Any]) -> str:
+        """Attend with the matrices."""
+        return (
+            "found = hw.SelfAttention(key=K, query=Q, value=V)(tokens)\n"
+            f"print(found.contexts[{data['row'] - 1}], found.weights)\n"
         )
-        return Trial(errors[worst], sentence, data, code)
 
 
 class Approximates(Property):
@@ -192,16 +214,17 @@ class Approximates(Property):
         """Attend and compare."""
         tokens = instance.arrays["tokens"]
         size = float(np.linalg.norm(instance.arrays["u"][0]))
-        found = np.asarray(SelfAttention()(tokens).contexts)[self.row - 1]
+        found = (weights_of(tokens @ tokens.T) @ tokens)[self.row - 1]
         said = given[self.name][:, 0]
         error = float(np.linalg.norm(found - said)) / size
         sentence = f"with vectors of length {size:g}, {self.name} is {_rounded(found)}, not {_rounded(said)}"
-        data = {"seed": instance.number, "tokens": tokens, "output": found, "answer": said, "error": error}
-        code = (
-            f"import numpy as np\nimport headwise as hw\n{instance.code}"
-            f"print(hw.SelfAttention()(tokens).contexts[{self.row - 1}], {said.tolist()})\n"
-        )
-        return Trial(error, sentence, data, code)
+        data = {"seed": instance.number, "n": len(tokens), "tokens": tokens, "output": found, "answer": said, "error": error}
+        return Trial(error, sentence, data, _LONG_SUMS)
+
+    def shown(self, data: Mapping[str, Any]) -> str:
+        """Attend without matrices."""
+        del data
+        return f"print(hw.SelfAttention()(tokens).contexts[{self.row - 1}], {self.name}.ravel())\n"
 
 
 class Equals(Property):
@@ -214,20 +237,22 @@ class Equals(Property):
         """Read the other one; `letter` is what keys are called where there is no query."""
         self.world: World = Keys(letter) if letter else Scored()
         self.name, self.reference = name, reference
-        written = read(reference, frozenset(self.world.scope.names)).items[0].body
-        assert not isinstance(written, Relation)  # noqa: S101  sheets are checked
-        self.node: Node = written
-        self.give = {name: shape(written, self.world.scope)}
+        self.node = expression(reference, self.world)
+        self.give = {name: shape(self.node, self.world.scope)}
 
     def trial(self, instance: Instance, given: Given) -> Trial:
         """Compare the two values."""
         wanted, said = value(self.node, instance.values), given[self.name]
         error = float(np.abs(said - wanted).max()) / max(float(np.abs(wanted).max()), 1e-300)
         sentence = f"with {len(instance.arrays['keys'])} keys this is {_rounded(said)}, but {self.name} is {_rounded(wanted)}"
-        data = {"seed": instance.number, **instance.arrays, "answer": said, "target": wanted, "error": error}
-        shown = "hw.attend(query, keys, keys).weights" if "query" in instance.arrays else "values"
-        code = f"import numpy as np\nimport headwise as hw\n{instance.code}print({shown}, {said.ravel().tolist()})\n"
-        return Trial(error, sentence, data, code)
+        count = len(instance.arrays["keys"])
+        data = {"seed": instance.number, "n": count, **instance.arrays, "answer": said, "target": wanted, "error": error}
+        return Trial(error, sentence, data)
+
+    def shown(self, data: Mapping[str, Any]) -> str:
+        """Work out both."""
+        wanted = as_python(self.node, self.world.scope, self.world.draw(int(data["seed"])).values)
+        return f"target = {wanted}\nprint({self.name}, target)\n"
 
 
 class Number(Property):
@@ -247,28 +272,22 @@ class Number(Property):
         error = abs(said - self.wanted)
         data = {"answer": said, "target": self.wanted, "error": error}
         del instance
-        return Trial(error, f"this is {said:.4g}, off by {error:.2g}", data, f"print({said!r})\n")
+        return Trial(error, f"this is {said:.4g}, off by {error:.2g}", data)
+
+    def shown(self, data: Mapping[str, Any]) -> str:
+        """Print the number."""
+        del data
+        return f"print({self.name})\n"
 
 
-def expression(text: str, world: World, wanted: Shape) -> Node:
+def expression(text: str, world: World, wanted: Shape | None = None) -> Node:
     """Read an expression of a sheet and check its shape."""
     body = read(text, frozenset(world.scope.names)).items[0].body
-    if isinstance(body, Relation) or shape(body, world.scope) != wanted:
-        raise Unreadable("this has the wrong shape", 0, len(text))
+    if isinstance(body, Relation):
+        raise Unreadable("this is a relation, not an expression", body.start, body.end)
+    found = shape(body, world.scope)
+    if wanted is not None and found != wanted:
+        raise Unreadable(f"this must be {words(wanted)}, but it is {words(found)}", body.start, body.end)
+    if free(body, world.scope):
+        raise Unreadable(f"{free(body, world.scope)[0]} is no name of this problem", body.start, body.end)
     return body
-
-
-def margins(relation: Relation, number: int, size: float, level: float) -> tuple[float, Float[np.ndarray, " n"]]:
-    """Return by how much less the smaller side is for the worst other key, and the weights, at a margin of key j.
-
-    `level` is where the scores of the other keys lie.
-    """
-    world = Scored()
-    count = len(world.draw(number).arrays["keys"])
-    gaps = []
-    for other in range(1, count):
-        instance = world.draw(number, size, other, level)
-        left, right = (float(value(node, instance.values)[0, 0]) for node in (relation.left, relation.right))
-        gaps.append(left - right if relation.sign in (">", "≫", "≥") else right - left)
-    found = attend(instance.arrays["query"], instance.arrays["keys"], instance.arrays["values"])
-    return min(gaps), np.asarray(found.weights)

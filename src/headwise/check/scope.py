@@ -71,7 +71,10 @@ def shape(node: Node, scope: Scope, bound: Mapping[str, str] | None = None) -> S
         case Total():
             if len(inside) >= _MOST_SUMS:
                 raise Unreadable(f"sums nest at most {_MOST_SUMS} deep", node.start, node.end)
-            return shape(node.body, scope, {**inside, node.index: _over(node, scope)})
+            found = shape(node.body, scope, {**inside, node.index: _over(node, scope)})
+            if node.how == "max" and found != SCALAR:
+                raise Unreadable(f"only numbers have a maximum, but this is {words(found)}", node.body.start, node.body.end)
+            return found
         case Transposed():
             rows, columns = shape(node.body, scope, inside)
             return columns, rows
@@ -113,7 +116,7 @@ def _symbol(node: Symbol, scope: Scope, bound: Mapping[str, str]) -> Shape:
     if kind is None:
         if node.name in bound:
             raise Unreadable(f"{node.name} is an index here and no number", node.start, node.end)
-        if node.index is not None:
+        if node.index is not None and not node.index.isdecimal():
             raise Unreadable(f"{node.said} is no name of this problem ({_listed(scope)})", node.start, node.end)
         return SCALAR
     if node.name == "I":

@@ -1,14 +1,18 @@
 """Sheets of problems: TOML with a table per part. The built-in one is the attention exercise."""
 
+import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headwise.check.properties import Approximates, Average, Equals, Extract, Layer, Number, Property
+from headwise.check.evaluate import value
+from headwise.check.properties import Approximates, Average, Equals, Extract, Layer, Number, Property, expression
+from headwise.check.scope import SCALAR
 from headwise.check.unreadable import Unreadable
+from headwise.check.worlds import Keys
 from headwise.errors import FileError
 
 BUILT_IN = ("attention",)
@@ -37,14 +41,20 @@ class Sheet:
 
 
 def _average(given: Mapping[str, Any]) -> Property:
-    letter = "mu" if given.get("noise") else "k"
-    return Average(
-        given["give"], given.get("keys", ["a", "b"]), letter, noise=bool(given.get("noise")), kind=given.get("drawn", "")
+    noise = bool(given.get("noise"))
+    world = Keys(
+        "mu" if noise else "k",
+        tuple(given.get("keys", ["a", "b"])),
+        independent=given.get("drawn") == "independent",
+        noise=noise,
+        counts=given.get("n", ()),
+        width=given.get("width", 0),
     )
+    return Average(given["give"], world)
 
 
 _KINDS: Mapping[str, tuple[Callable[[Mapping[str, Any]], Property | None], set[str], set[str]]] = {
-    "average": (_average, {"give"}, {"keys", "noise", "drawn"}),
+    "average": (_average, {"give"}, {"keys", "noise", "drawn", "n", "width"}),
     "extract": (lambda given: Extract(given["give"][0]), {"give"}, set()),
     "layer": (lambda given: Layer(given["targets"]), {"targets"}, {"give"}),
     "approximates": (lambda given: Approximates(given["give"][0], given["row"]), {"give", "row"}, set()),
@@ -65,6 +75,8 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "keys": (list,),
     "noise": (bool,),
     "drawn": (str,),
+    "n": (list,),
+    "width": (int,),
     "targets": (dict,),
     "row": (int,),
     "value": (str, int, float),
@@ -74,6 +86,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "accept": (list,),
     "mistakes": (list,),
 }
+_NAMES = {str: "a string", int: "a number", float: "a number", list: "a list", dict: "a table", bool: "true or false"}
+_ROWS = (1, 2, 3)
+# How many keys can be averaged, and how many keys and coordinates there may be.
+_MOST_KEYS, _LARGEST = 8, 64
 _ALWAYS = {"title", "kind", "points", "mistakes"}
 
 
@@ -106,6 +122,9 @@ def parsed(text: str, name: str) -> Sheet:
     parts = data.get("part")
     if not isinstance(parts, dict) or not parts:
         raise FileError("", f'{name}: a sheet must have a table [part."..."] for every part, but it has none')
+    for key in data:
+        if key not in ("title", "part"):
+            raise FileError("", f"{name}, line {_line(text, '', key)}: a sheet has a title and parts, but {key} is neither")
     problems = {str(part): _problem(name, text, str(part), given) for part, given in parts.items()}
     return Sheet(name, str(data.get("title", name)), problems)
 
@@ -118,19 +137,23 @@ def _problem(name: str, text: str, part: str, given: Any) -> Problem:  # noqa: A
         raise wrong("", "a part must be a table, but it is not")
     kind = str(given.get("kind"))
     if kind not in _KINDS:
-        raise wrong("kind", f"kind must be one of {', '.join(_KINDS)}, but it is {given.get('kind')!r}")
+        raise wrong("kind", f"kind must be one of {', '.join(_KINDS)}, but it is {_shown(given.get('kind'))}")
     build, needed, more = _KINDS[kind]
     for key in sorted(needed):
         if key not in given:
             raise wrong("", f"{key} must be given for the kind {kind}, but it is not")
-    for key, value in given.items():
+    for key, found in given.items():
         if key not in needed | more | _ALWAYS:
             raise wrong(key, f"{key} is not known for the kind {kind}")
-        if not isinstance(value, _TYPES[key]) or isinstance(value, bool) != (bool in _TYPES[key]):
-            raise wrong(key, f"{key} must be {' or '.join(one.__name__ for one in _TYPES[key])}, but it is {value!r}")
-        listed: Any = value
+        if not isinstance(found, _TYPES[key]) or isinstance(found, bool) != (bool in _TYPES[key]):
+            said = " or ".join(dict.fromkeys(_NAMES[one] for one in _TYPES[key]))
+            raise wrong(key, f"{key} must be {said}, but it is {_shown(found)}")
+        listed: Any = found
         if key in ("give", "keys", "accept") and not (listed and all(isinstance(one, str) for one in listed)):
-            raise wrong(key, f"{key} must be a list of strings, but it is {value!r}")
+            raise wrong(key, f"{key} must be a list of strings, but it is {_shown(found)}")
+        rule = _rule(key, found)
+        if rule:
+            raise wrong(key, f"{key} must be {rule}, but it is {_shown(found)}")
     mistakes: list[Any] = list(given.get("mistakes", []))
     for mistake in mistakes:
         if not isinstance(mistake, dict) or not {"value", "name", "help"} <= set(mistake):
@@ -138,8 +161,11 @@ def _problem(name: str, text: str, part: str, given: Any) -> Problem:  # noqa: A
     try:
         wanted = build(given)
     except (Unreadable, ValueError, TypeError, KeyError) as error:
-        key = next((key for key in ("targets", "value", "give") if key in given), "")
-        raise wrong(key, f"the {key} cannot be read: {error}") from None
+        key = next((key for key in ("targets", "value", "names", "give") if key in given), "")
+        said = error.problem if isinstance(error, Unreadable) else "it is not what this kind needs"
+        raise wrong(key, f"the {key} cannot be read: {said}") from None
+    if kind == "number":
+        _check_numbers(wanted, mistakes, wrong)
     return Problem(
         part,
         given.get("title", part),
@@ -147,8 +173,59 @@ def _problem(name: str, text: str, part: str, given: Any) -> Problem:  # noqa: A
         wanted,
         float(given.get("points", 1)),
         tuple(one.lower() for one in given.get("accept", [])),
-        tuple({key: str(value) for key, value in mistake.items()} for mistake in mistakes),
+        tuple({key: str(one) for key, one in mistake.items()} for mistake in mistakes),
     )
+
+
+def _check_numbers(wanted: Property | None, mistakes: Sequence[Any], wrong: Callable[[str, str], FileError]) -> None:
+    """Refuse known mistakes whose number cannot be worked out."""
+    assert wanted is not None  # noqa: S101  a number has a property
+    for mistake in mistakes:
+        try:
+            value(expression(str(mistake["value"]), wanted.world, SCALAR), wanted.world.draw(0).values)
+        except Unreadable as error:
+            raise wrong("mistakes", f"the mistake {_shown(mistake['value'])} cannot be read: {error.problem}") from None
+
+
+def _rule(key: str, given: Any) -> str:  # noqa: ANN401  likewise
+    """Say what a value must be, if it is not."""
+    match key:
+        case "points" if not (math.isfinite(given) and given >= 0):
+            return "a number of at least 0"
+        case "tolerance" if not (math.isfinite(given) and given > 0):
+            return "a number above 0"
+        case "row" if given not in _ROWS:
+            return "1, 2 or 3"
+        case "targets" if not given or not all(
+            str(row) in map(str, _ROWS) and isinstance(one, str) for row, one in given.items()
+        ):
+            return "a table of expressions by position, 1, 2 or 3"
+        case "give" | "keys" if len(set(given)) < len(given):
+            return "a list of different names"
+        case "keys" if len(given) > _MOST_KEYS:
+            return f"a list of at most {_MOST_KEYS} names"
+        case "drawn" if given not in ("orthonormal", "independent"):
+            return "orthonormal or independent"
+        case "n" if not given or not all(isinstance(one, int) and 3 <= one <= _LARGEST for one in given):
+            return f"a list of whole numbers from 3 to {_LARGEST}"
+        case "width" if not 1 <= given <= _LARGEST:
+            return f"a whole number from 1 to {_LARGEST}"
+        case "names" if not all(isinstance(one, (int, float)) and math.isfinite(one) for one in given.values()):
+            return "a table of numbers by name"
+    return ""
+
+
+def _shown(given: Any) -> str:  # noqa: ANN401  likewise
+    """Return a value as TOML would write it, if it is short."""
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, str):
+        return f'"{given[:40]}"'
+    if isinstance(given, list):
+        return f"[{', '.join(_shown(one) for one in given[:6])}]"
+    if isinstance(given, dict):
+        return f"{{ {', '.join(f'{key} = {_shown(one)}' for key, one in list(given.items())[:4])} }}"
+    return "missing" if given is None else str(given)
 
 
 def _line(text: str, part: str, key: str) -> int:
@@ -159,6 +236,6 @@ def _line(text: str, part: str, key: str) -> int:
         if bare.startswith("["):
             inside = bare.startswith("[part.") and bare.strip("[]").removeprefix("part.").strip("\"' ") == part
             head = place if inside else head
-        elif inside and key and bare.split("=")[0].strip() == key:
+        elif (inside or not part) and key and bare.split("=")[0].strip() == key:
             return place
     return head

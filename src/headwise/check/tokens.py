@@ -21,7 +21,6 @@ GREEK = [
     "gamma",
     "delta",
     "epsilon",
-    "varepsilon",
     "zeta",
     "eta",
     "theta",
@@ -35,7 +34,6 @@ GREEK = [
     "sigma",
     "tau",
     "phi",
-    "varphi",
     "chi",
     "psi",
     "omega",
@@ -53,7 +51,8 @@ FUNCTIONS = ("exp", "log", "ln", "sqrt", "softmax", "diag", "trace", "tr")
 _SYMBOLS = {
     "·": "·", "⋅": "·", "×": "*", "∗": "*", "⊙": "⊙", "∘": "⊙", "⊗": "⊗", "−": "-", "–": "-", "÷": "/", "‖": "‖", "∥": "‖",
     "∣": "|", "⊤": "⊤", "ᵀ": "⊤", "′": "'", "’": "'", "`": "'", "√": "sqrt", "∑": "sum", "∈": "∈", "∉": "∉", "≠": "≠", "≈": "≈",
-    "≃": "≈", "≡": "=", "∝": "≈", "≫": "≫", "≪": "≪", "→": "→", "∞": "∞", "≤": "≤", "≥": "≥", "⟨": "⟨", "⟩": "⟩", "½": "½",
+    "≃": "≈", "≅": "≈", "…": "…", "⋯": "…", "≡": "=",
+    "∝": "∝", "≫": "≫", "≪": "≪", "→": "→", "∞": "∞", "≤": "≤", "≥": "≥", "⟨": "⟨", "⟩": "⟩", "½": "½",
 }  # fmt: skip
 _POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 _LOW = dict(zip("₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚₛₜₓ", "0123456789aehijklmnopstx", strict=True))
@@ -61,10 +60,13 @@ _COMMANDS = {
     "cdot": "·", "times": "*", "ast": "*", "odot": "⊙", "circ": "⊙", "otimes": "⊗", "top": "⊤", "intercal": "⊤", "prime": "'",
     "lVert": "‖", "rVert": "‖", "Vert": "‖", "|": "‖", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "gg": "≫",
     "ll": "≪", "to": "→", "rightarrow": "→", "longrightarrow": "→", "infty": "∞", "in": "∈", "notin": "∉", "ne": "≠",
-    "neq": "≠", "approx": "≈", "simeq": "≈", "sim": "≈", "propto": "≈", "le": "≤", "leq": "≤", "ge": "≥",
-    "geq": "≥", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "sqrt": "sqrt", "sum": "sum", "exp": "exp", "log": "log",
+    "neq": "≠", "approx": "≈", "simeq": "≈", "sim": "≈", "cong": "≈", "asymp": "≈",
+    "propto": "∝", "le": "≤", "leq": "≤", "ge": "≥",
+    "geq": "≥", "dots": "…", "ldots": "…", "cdots": "…", "vdots": "…", "max": "max", "longmapsto": "→",
+    "frac": "frac", "dfrac": "frac", "tfrac": "frac", "sqrt": "sqrt", "sum": "sum", "exp": "exp", "log": "log",
     "ln": "ln", "langle": "⟨", "rangle": "⟩", "{": "{", "}": "}", "%": "%", "lbrace": "{", "rbrace": "}", "Pr": "P",
 }  # fmt: skip
+_COMMAND_WORDS = {"forall": "for", "Rightarrow": "so", "implies": "so", "therefore": "so", "lim": "lim"}
 # What says how something looks, and not what it is.
 _STYLES = {
     "mathbf",
@@ -86,19 +88,36 @@ _STYLES = {
 }
 _LOOKS = _STYLES | {
     "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "mathbb", "displaystyle", "limits",
-    "nolimits", "rm", "bf", ",", ";", ":", "!", " ", "quad", "qquad", "(", ")", "[", "]", "it",
+    "nolimits", "rm", "bf", ",", ";", ":", "!", " ", "(", ")", "[", "]", "it",
 }  # fmt: skip
-_WORDS_AS_MARKS = {"in": "∈", "sum": "sum", "frac": "frac", "infinity": "∞", "infty": "∞", "inf": "∞", "oo": "∞"}
+_WORDS_AS_MARKS = {
+    "in": "∈",
+    "sum": "sum",
+    "max": "max",
+    "percent": "%",
+    "half": "½",
+    "frac": "frac",
+    "infinity": "∞",
+    "infty": "∞",
+    "inf": "∞",
+    "oo": "∞",
+}
+# The first number of an interval, whose comma is no decimal comma: t in (0,1).
+_INTERVAL = re.compile(r"(?<=[(\[])(?P<number>\d+)(?=,\d+[)\]])")
 _PIECE = re.compile(
     r"(?P<space>\s+)"
-    r"|(?P<number>\d{1,3}(?:[ \u202f]\d{3})+(?!\d)|\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?|\.\d+)"
+    r"|(?P<thousands>[1-9]\d{0,2}(?:(?:,|\{,\}|\\,|[ \u202f])\d{3})+(?:\.\d+)?(?!\d|,\d))"
+    r"|(?P<number>\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
+    r"|(?P<short>(?:e\.g|i\.e|s\.t|w\.r\.t)\.|(?:resp|approx)\.)"
     r"|(?P<word>[A-Za-z]+)"
+    r"|(?P<dots>\.\.+)"
     r"|(?P<rest>.)",
     re.DOTALL,
 )
-# A line that ends or begins with one of these goes on; any other new line begins a new thing.
-_GOES_ON = {*"+-*/=^_,;:([{)]}&<>|~≈", ""}
-_TWO = {"||": "‖", ">>": "≫", "<<": "≪", "->": "→", "=>": "→", "!=": "≠", "<=": "≤", ">=": "≥", "**": "^", ":=": "=", "~=": "≈"}
+# A line that ends with one of these goes on in the next, and so does one whose next begins so; else a line is a new thing.
+_ENDS_OPEN = {*"+-*/=^_,;:([{&<>~≈", ""}
+_GOES_ON = {*"+-*/=^_,;:)]}([&<>~≈", ""}
+_TWO = {"||": "‖", ">>": "≫", "<<": "≪", "->": "→", "!=": "≠", "<=": "≤", ">=": "≥", "**": "^", ":=": "=", "~=": "≈"}
 
 
 @dataclass(frozen=True)
@@ -114,13 +133,15 @@ class Token:
 def _letters() -> dict[str, str]:
     found = {}
     for name in GREEK:
-        plain = name.removeprefix("var").upper() if name[0].isupper() else name.removeprefix("var")
         size = "CAPITAL" if name[0].isupper() else "SMALL"
-        found[unicodedata.lookup(f"GREEK {size} LETTER {'LAMDA' if plain.lower() == 'lambda' else plain.upper()}")] = name
-    return found | {"µ": "mu", "ϵ": "epsilon", "ϕ": "phi"}
+        found[unicodedata.lookup(f"GREEK {size} LETTER {'LAMDA' if name.lower() == 'lambda' else name.upper()}")] = name
+    return found
 
 
 _GREEK_LETTERS = _letters()
+# How a Greek name is written as a letter.
+LETTERS = {name: letter for letter, name in _GREEK_LETTERS.items()}
+_GREEK_LETTERS |= {"µ": "mu", "ϵ": "epsilon", "ϕ": "phi"}
 
 
 def tokens(text: str, known: AbstractSet[str]) -> list[Token]:
@@ -161,18 +182,23 @@ def _raw(text: str) -> Iterator[Token]:
             elif text[start + 1 : place] in _STYLES:
                 unseen.update(_braces(text, place))
             continue
-        piece = _PIECE.match(text, place)
+        piece = _INTERVAL.match(text, place) or _PIECE.match(text, place)
         assert piece is not None  # noqa: S101  the last alternative takes anything
         start, place = piece.span()
         kind, said = piece.lastgroup, piece[0]
         last = text[:start].rstrip()[-1:] if kind == "word" else ""
-        between = {text[start - 1 : start], text[place : place + 1]}
-        if kind == "space" and "\n" in said and not _GOES_ON & between:
+        new_line = kind == "space" and "\n" in said
+        if new_line and text[start - 1 : start] not in _ENDS_OPEN and text[place : place + 1] not in _GOES_ON:
             yield Token("mark", ";", start, place)
-        if kind == "number":
+        if kind in ("number", "thousands"):
             if len(said) > 30:
                 raise Unreadable("a number has at most 30 digits", start, place)
-            yield Token("number", said.replace(",", ".").replace(" ", "").replace("\u202f", ""), start, place)
+            bare = re.sub(r"[^\d.]", "", said) if kind == "thousands" else said.replace(",", ".")
+            yield Token("number", bare, start, place)
+        elif kind == "short":
+            yield Token("word", said.replace(".", ""), start, place)
+        elif kind == "dots":
+            yield Token("mark", "…", start, place)
         elif kind == "word" and len(said) > 1 and ((last == "^" and said[0] == "T") or last == "_"):
             # TeX takes one letter: A^TA, a_ia_i.
             yield Token("name", said[0], start, start + 1)
@@ -206,6 +232,9 @@ def _braces(text: str, start: int) -> tuple[int, ...]:
 def _sign(text: str, start: int) -> tuple[Token | None, int]:
     """Read one sign that is no letter, digit or space."""
     two = text[start : start + 2]
+    if two == "=>" or text[start] in "⇒∴":
+        stop = start + (2 if two == "=>" else 1)
+        return Token("word", "so", start, stop), stop
     if two in _TWO:
         return Token("mark", _TWO[two], start, start + 2), start + 2
     sign, stop = text[start], start + 1
@@ -213,7 +242,7 @@ def _sign(text: str, start: int) -> tuple[Token | None, int]:
         return Token("mark", "≈", start, stop), stop
     if sign in "$~&":
         return None, stop
-    if sign == "Σ" and text[stop : stop + 1] == "_":
+    if sign == "Σ":
         return Token("mark", "sum", start, stop), stop
     if sign in "@∀":
         return Token("mark", "*", start, stop) if sign == "@" else Token("word", "for", start, stop), stop
@@ -245,18 +274,22 @@ def _command(text: str, start: int) -> tuple[Token | None, int]:
     if name in ("begin", "end"):
         braces = _braces(text, stop)
         return None, braces[1] + 1 if braces else stop
-    if name in ("\\", "forall"):
-        return Token("mark" if name == "\\" else "word", ";" if name == "\\" else "for", start, stop), stop
+    if name in ("quad", "qquad"):
+        # Wide space stands before something new, unless something is still open.
+        ends = text[:start].rstrip()[-1:]
+        return (None if ends in _ENDS_OPEN else Token("mark", ";", start, stop)), stop
+    if name == "\\":
+        return Token("mark", ";", start, stop), stop
+    if name in _COMMAND_WORDS:
+        return Token("word", _COMMAND_WORDS[name], start, stop), stop
     if name in _COMMANDS:
         said = _COMMANDS[name]
         return Token("word" if said == "P" else "mark", said, start, stop), stop
-    if name in GREEK:
-        return Token("name", name, start, stop), stop
+    if name.removeprefix("var") in GREEK:
+        return Token("name", name.removeprefix("var"), start, stop), stop
     if name in _LOOKS:
         # \left. and \right. are brackets that nobody sees.
         return None, stop + (name in ("left", "right") and text[stop : stop + 1] == ".")
-    if name in ("dots", "ldots", "cdots", "vdots"):
-        raise Unreadable("dots are not read; write a sum, such as \\sum_i a_i", start, stop)
     raise Unreadable(f"the command \\{name[:20]} is not known", start, stop)
 
 

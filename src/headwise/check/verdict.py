@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from headwise.shown import Shown, Summary, number, plain
 
 STATUSES = ("right", "remark", "wrong", "unreadable")
-_LONGEST = 1200
+# Longer arrays are for programs.
+_MOST = 16
 _WORDS = {"right": "right", "remark": "right, with a remark", "wrong": "wrong", "unreadable": "cannot be read"}
 
 
@@ -18,6 +21,19 @@ class Counterexample:
     sentence: str
     data: Mapping[str, Any]
     code: str
+
+    def numbers(self) -> list[tuple[str, str]]:
+        """Return the small ones of its numbers for a table: seed, n, scales, weights, output, target."""
+        found: list[tuple[str, str]] = []
+        if "seed" not in self.data:
+            return found
+        for name in ("seed", "n", "alpha", "scales", "weights", "output", "target"):
+            part = self.data.get(name)
+            if isinstance(part, Mapping):
+                found.append((name, ", ".join(f"{key} = {number(one)}" for key, one in part.items())))
+            elif part is not None and np.size(part) <= _MOST:
+                found.append((name, " ".join(number(one) for one in np.ravel(part))))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data, which the lab can open."""
@@ -71,7 +87,7 @@ class Verdict(Shown):
         """Describe the verdict."""
         rows = [[kind, text] for kind, text in self.lines() if text]
         code = self.counterexample.code if self.counterexample else ""
-        notes = ["", "Python lines that show it:", *code.splitlines()] if 0 < len(code) < _LONGEST else []
+        notes = ["", "Python lines that show it:", *code.splitlines()] if code else []
         return Summary(f"{self.part}: {self.said}", ["", ""], rows, notes)
 
     def lines(self) -> list[tuple[str, str]]:
@@ -85,6 +101,7 @@ class Verdict(Shown):
             ("help", self.help),
             ("error of 1% at", one or ""),
             ("counterexample", example.sentence if example and example.sentence != self.problem else ""),
+            *(example.numbers() if example else []),
         ]
 
     def to_dict(self) -> dict[str, Any]:

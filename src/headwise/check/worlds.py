@@ -4,7 +4,7 @@ A world names its symbols with their shapes and draws instances; the same number
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ INSTANCES = len(_COUNTS)
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance: what names stand for, the arrays behind them, and the lines of Python that make them."""
+    """One instance: what names stand for, the arrays behind them, and the lines of Python that make both."""
 
     number: int
     values: Values
@@ -37,54 +37,84 @@ class World(ABC):
     scope: Scope
     # The scale that the problem itself has, such as the length of the tokens; its values are tried in turn.
     ladder: tuple[float, ...] = ()
+    # The name of what the problem lets vanish, such as the variance of noise.
+    vanishing = ""
 
     @abstractmethod
     def draw(self, number: int, size: float = 0.0) -> Instance:
-        """Return an instance; `size` is the value of the problem's own scale."""
+        """Return an instance; `size` is the value of the problem's own scale, or of what vanishes."""
 
 
 class Keys(World):
-    """Orthonormal or linearly independent keys with values; `letter` is what the keys are called."""
+    """Orthonormal or independent keys with values; `letter` is what the keys, or with noise their means, are called."""
 
-    def __init__(self, letter: str = "k", elements: tuple[str, ...] = ("a", "b"), *, independent: bool = False) -> None:
-        """Name the keys."""
-        self.letter, self.elements, self.independent = letter, elements, independent
+    def __init__(
+        self,
+        letter: str = "k",
+        elements: tuple[str, ...] = ("a", "b"),
+        *,
+        independent: bool = False,
+        noise: bool = False,
+        counts: Sequence[int] = (),
+        width: int = 0,
+    ) -> None:
+        """Name the keys; `counts` are how many there are on each instance in turn, `width` the least number of coordinates."""
+        self.counts, self.width = tuple(counts), width
+        self.letter, self.elements, self.independent, self.noise = letter, elements, independent, noise
         names = {letter: Kind(_VECTOR, "keys"), "v": Kind(_VECTOR, "keys"), "n": Kind(SCALAR), "d": Kind(SCALAR)}
+        names["I"] = Kind(("d", "d"))
         if letter != "k":  # the keys themselves, which are random: understood, and remarked on
             names["k"] = names[letter]
+        if noise:
+            names["alpha"], self.vanishing = Kind(SCALAR), "alpha"
         self.scope = Scope(names, {"keys": elements}, {"keys": "keys", "n": "keys", "S": "keys"})
 
     def draw(self, number: int, size: float = 0.0) -> Instance:
-        """Return an instance; the first two are coordinates."""
-        del size
-        count = _COUNTS[number % INSTANCES]
-        if number < 2 and not self.independent:
-            keys = values = np.eye(count)
-            code = f"keys = values = np.eye({count})\n"
-        else:
-            width = count + 3
-            rng = np.random.default_rng([7, number])
-            keys = orthonormal(count, width, seed=number)
-            if self.independent:
-                keys = rng.standard_normal((count, width)) / np.sqrt(width)
-            values = rng.standard_normal((count, width))
-            code = f"keys = np.array({keys.tolist()})\nvalues = np.array({values.tolist()})\n"
-        rows = {name: place for place, name in enumerate(self.elements)}
+        """Return an instance; the first two are coordinates. `size` is the variance of the noise, which trials add."""
+        counts = self.counts or _COUNTS
+        count = max(counts[number % len(counts)], len(self.elements) + 1)
+        plain = number < 2 and not self.independent
+        width = max(self.width, count if plain else count + 3)
+        keys, values, code = self._means(number, count, width, plain=plain)
         names: dict[str, np.ndarray | float] = {
             self.letter: keys,
             "k": keys,
             "v": values,
             "n": float(count),
-            "d": float(keys.shape[1]),
+            "d": float(width),
+            "I": np.eye(width),
+            **({"alpha": size} if self.noise else {}),
         }
         every = range(count)
         found = Values(
             names,
             {self.letter: "keys", "k": "keys", "v": "keys"},
-            {"keys": rows},
+            {"keys": {name: place for place, name in enumerate(self.elements)}},
             {"keys": ("keys", every), "n": ("keys", every), "S": ("keys", range(len(self.elements)))},
         )
-        return Instance(number, found, {"keys": keys, "values": values}, code)
+        letters = f"{self.letter}, v" if self.letter == "k" else f"{self.letter}, k, v"
+        columns = (
+            "keys[:, :, None], values[:, :, None]"
+            if self.letter == "k"
+            else ("keys[:, :, None], keys[:, :, None], values[:, :, None]")
+        )
+        code += f"{letters} = {columns}  # columns\nn, d = {count}, {width}\n"
+        return Instance(number, found, {"keys": keys, "values": values, **({"alpha": size} if size else {})}, code)
+
+    def _means(self, number: int, count: int, width: int, *, plain: bool) -> tuple[np.ndarray, np.ndarray, str]:
+        """Return keys and values, and the lines that make them."""
+        if plain:
+            made = f"np.eye({count})" if width == count else f"np.eye({count}, {width})"
+            return np.eye(count, width), np.eye(count, width), f"keys = values = {made}\n"
+        rng = np.random.default_rng([7, number])
+        made = f"rng = np.random.default_rng([7, {number}])\n"
+        if self.independent:
+            keys = rng.standard_normal((count, width)) / np.sqrt(width)
+            made += f"keys = rng.standard_normal(({count}, {width})) / np.sqrt({width})\n"
+        else:
+            keys = orthonormal(count, width, seed=number)
+            made += f"keys = hw.orthonormal({count}, {width}, seed={number})\n"
+        return keys, rng.standard_normal((count, width)), f"{made}values = rng.standard_normal(({count}, {width}))\n"
 
 
 class Scored(World):
@@ -104,17 +134,26 @@ class Scored(World):
     def draw(self, number: int, size: float = 0.0, other: int = 1, level: float = 0.0) -> Instance:
         """Return an instance; `size` is the margin of key j, `other` the key i, `level` where the other scores lie."""
         count = _COUNTS[number % INSTANCES]
+        width = count + 2
         rng = np.random.default_rng([11, number])
-        keys, values = rng.standard_normal((2, count, count + 2))
-        query = rng.standard_normal(count + 2) / np.sqrt(count + 2)
+        keys, values = rng.standard_normal((2, count, width))
+        query = rng.standard_normal(width) / np.sqrt(width)
+        code = (
+            f"rng = np.random.default_rng([11, {number}])\nkeys, values = rng.standard_normal((2, {count}, {width}))\n"
+            f"query = rng.standard_normal({width}) / np.sqrt({width})\n"
+        )
         if size:
             # The keys are independent, so that a query gives them any scores.
             others = level - rng.random(count - 1)
             query = np.linalg.pinv(keys) @ np.array([others.max() + size, *others])
-        names = {"k": keys, "v": values, "q": query[:, None], "n": float(count), "d": float(count + 2)}
+            code += (
+                f"others = {level} - rng.random({count - 1})\n"
+                f"query = np.linalg.pinv(keys) @ np.array([others.max() + {size}, *others])\n"
+            )
+        code += f"k, v, q = keys[:, :, None], values[:, :, None], query[:, None]  # columns\nn, d = {count}, {width}\n"
+        names = {"k": keys, "v": values, "q": query[:, None], "n": float(count), "d": float(width)}
         sets = {"keys": ("keys", range(count)), "n": ("keys", range(count))}
         found = Values(names, {"k": "keys", "v": "keys"}, {"keys": {"j": 0, "i": other}}, sets)
-        code = f"keys = np.array({keys.tolist()})\nquery = np.array({query.tolist()})\n"
         return Instance(number, found, {"keys": keys, "values": values, "query": query}, code)
 
 
@@ -137,18 +176,25 @@ class Subspaces(World):
         """Return an instance; the first is coordinates."""
         del size
         width, own, other = ((4, 2, 2), (5, 2, 1), (3, 1, 1), (8, 3, 2), (6, 1, 4), (12, 5, 5), (9, 4, 3))[number % INSTANCES]
-        rows = np.eye(width)[: own + other] if number == 0 else orthonormal(own + other, width, seed=number)
+        count = own + other
+        rows = np.eye(width)[:count] if number == 0 else orthonormal(count, width, seed=number)
+        made = f"np.eye({width})[:{count}]" if number == 0 else f"hw.orthonormal({count}, {width}, seed={number})"
         a, b = rows[:own], rows[own:]
         names = {"A": a.T, "B": b.T, "a": a, "b": b, "I": np.eye(width), "d": float(width), "m": float(own), "p": float(other)}
         sets = {"m": ("A", range(own)), "A": ("A", range(own)), "p": ("B", range(other)), "B": ("B", range(other))}
         found = Values(names, {"a": "A", "b": "B"}, {"A": {}, "B": {}}, sets)
         rng = np.random.default_rng([13, number])
         first, second = np.ones(own) @ a, np.ones(other) @ b
+        drawn = "np.ones(m)", "np.ones(p)"
         if number:
             first, second = rng.standard_normal(own) @ a, rng.standard_normal(other) @ b
-        arrays = {"A": a.T, "B": b.T, "v_a": first, "v_b": second}
-        code = "".join(f"{name} = np.array({array.tolist()})\n" for name, array in arrays.items())
-        return Instance(number, found, arrays, code)
+            drawn = "rng.standard_normal(m)", "rng.standard_normal(p)"
+        code = (
+            f"rows = {made}\nd, m, p = {width}, {own}, {other}\nA, B = rows[:m].T, rows[m:].T\n"
+            f"rng = np.random.default_rng([13, {number}])\nv_a, v_b = A @ {drawn[0]}, B @ {drawn[1]}\n"
+            "a, b = A.T[:, :, None], B.T[:, :, None]  # columns\n"
+        )
+        return Instance(number, found, {"A": a.T, "B": b.T, "v_a": first, "v_b": second}, code)
 
 
 class Tokens(World):
@@ -187,7 +233,10 @@ class Tokens(World):
             {"letters": ("letters", range(4)), "tokens": ("tokens", range(3)), "n": ("tokens", range(3))},
         )
         made = f"{size:g} * np.eye(4)" if number == 0 else f"{size:g} * hw.orthonormal(4, {width}, seed={number})"
-        code = f"a, b, c, d = {made}\ntokens = np.stack([d + b, a, c + b])\n"
+        code = (
+            f"rows = {made}\ntokens = np.stack([rows[3] + rows[1], rows[0], rows[2] + rows[1]])\n"
+            f"u, x = rows[:, :, None], tokens[:, :, None]  # columns\nbeta, d = {size:g}, {rows.shape[1]}\n"
+        )
         return Instance(number, found, {"u": rows, "tokens": tokens}, code)
 
 

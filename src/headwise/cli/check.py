@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwise.cli.frame import json_option, print_json, print_shown, progress_bar
-from headwise.errors import OptionError
+from headwise.errors import FileError, OptionError
 
 if TYPE_CHECKING:
     from headwise.check import Marks
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _FORMATS = ("text", "json", "html", "gradescope")
 
 
-@click.command()
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("given", required=False)
 @click.option("--part", help="Mark GIVEN as the answer to this part; otherwise GIVEN is a hand-in or a folder of them.")
 @click.option("--sheet", default="attention", show_default=True, help="The sheet: attention, or a TOML file.")
@@ -34,7 +34,7 @@ def check(given: str | None, part: str | None, sheet: str, *, listed: bool, **op
       headwise check my-answers.md --format html --out feedback.html
       headwise check handins/ --out marks/
     """
-    from headwise.check import answer, answers, folder, load  # noqa: PLC0415
+    from headwise.check import answer, folder, load  # noqa: PLC0415
 
     if listed:
         for name, one in load(sheet).problems.items():
@@ -61,7 +61,20 @@ def check(given: str | None, part: str | None, sheet: str, *, listed: bool, **op
         else:
             print_shown(found)
     else:
-        _hand_in(answers(given, sheet=sheet), form, options["out"])
+        _hand_in(_marked(given, sheet, form), form, options["out"])
+
+
+def _marked(given: str, sheet: str, form: str) -> "Marks":
+    """Mark a hand-in; for an autograder, which must always say something, one that cannot be read has no points."""
+    from headwise.check import Marks, answers, load  # noqa: PLC0415
+
+    problems = load(sheet)
+    try:
+        return answers(given, sheet=problems)
+    except FileError as error:
+        if form != "gradescope":
+            raise
+        return Marks(Path(given).name, problems, {}, [error.problem])
 
 
 def _hand_in(marks: "Marks", form: str, out: Path | None) -> None:

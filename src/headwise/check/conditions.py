@@ -1,0 +1,195 @@
+"""What a clause says of scales: t >> 0, 1 << t << 10^6, t in (0, 1), t large, t -> infinity."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from headwise.check.clauses import RELATIONS, Clause
+from headwise.check.evaluate import Values, value
+from headwise.check.expressions import Expressions, expression
+from headwise.check.phrases import LARGE, SMALL
+from headwise.check.tokens import Token
+from headwise.check.tree import Node, Place, Symbol, symbols
+from headwise.check.unreadable import Unreadable
+
+_TURNED = {"≫": "≪", "≪": "≫", ">": "<", "<": ">", "≥": "≤", "≤": "≥"}
+# A scale that is above this is large.
+_ALREADY_LARGE = 5.0
+
+
+@dataclass(frozen=True)
+class Condition(Place):
+    """What is said of a scale: "large", "small" or "negative", between which numbers it lies, which scales it far exceeds."""
+
+    scale: str
+    size: str = ""
+    low: float | None = None
+    high: float | None = None
+    above: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Size:
+    """All that is said of one scale."""
+
+    way: str = ""
+    low: float | None = None
+    high: float | None = None
+    above: tuple[str, ...] = field(default=())
+
+
+def sizes(conditions: Iterable[Condition], scales: Sequence[str]) -> Mapping[str, Size]:
+    """Bring together what is said of each scale."""
+    found = {name: Size() for name in scales}
+    for one in conditions:
+        if one.scale not in found:
+            continue
+        old = found[one.scale]
+        if one.size and old.way and one.size != old.way:
+            raise Unreadable(f"{one.scale} is said to be {old.way} and {one.size}", one.start, one.end)
+        low = max((bound for bound in (old.low, one.low) if bound is not None), default=None)
+        high = min((bound for bound in (old.high, one.high) if bound is not None), default=None)
+        above = (*old.above, *(name for name in one.above if name in found))
+        found[one.scale] = Size(one.size or old.way, low, high, above)
+    return found
+
+
+def conditions(clause: Clause, known: AbstractSet[str]) -> list[Condition]:
+    """Read what a clause says of scales; whatever else it says is let go."""
+    sides, signs = _sides(clause.tokens)
+    place = (clause.tokens[0].start, clause.tokens[-1].end)
+    found = [
+        condition
+        for left, sign, right in zip(sides, signs, sides[1:], strict=False)
+        for condition in _related(left, sign, right, place, known)
+    ]
+    words = set(clause.words)
+    if any(token.text in ("|", "‖") for token in clause.tokens):
+        return found  # |t| large leaves the sign open
+    if not words & (LARGE | SMALL | {"negative"}):
+        return found
+    size = "negative" if words & {"negative", "minus"} else "large" if words & LARGE else "small"
+    said = Condition(*place, "", size)
+    if words & {"not", "no", "never"}:
+        said = Condition(*place, "", "", high=1.0) if size == "large" else Condition(*place, "")
+    return [*found, *(replace(said, scale=name) for name in dict.fromkeys(_names(clause.tokens)))]
+
+
+def _sides(tokens: Sequence[Token]) -> tuple[list[list[Token]], list[str]]:
+    """Return what stands between the signs of a clause, without its words, and the signs."""
+    sides: list[list[Token]] = [[]]
+    signs, depth = [], 0
+    for token in tokens:
+        depth += (token.kind == "mark") * ((token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")))
+        if token.kind == "mark" and token.text in (*RELATIONS, "=", "≈") and depth == 0:
+            signs.append(token.text)
+            sides.append([])
+        elif token.kind != "word":
+            sides[-1].append(token)
+    return sides, signs
+
+
+def _names(tokens: Sequence[Token]) -> list[str]:
+    """Return the names in some tokens, each with its index."""
+    reader, found = Expressions(tokens, frozenset()), []
+    while reader.next.kind != "end":
+        if reader.next.kind != "name" or reader.next.text in ("e", "P"):
+            reader.take()
+            continue
+        try:
+            one = reader.primary()
+        except Unreadable:
+            continue
+        found += [symbol.said for symbol in symbols(one)]
+    return found
+
+
+def _listed(tokens: Sequence[Token]) -> list[str]:
+    """Return the scales that one side of a sign is: t, or t and s; none if it is something else."""
+    found: list[str] = []
+    part: list[Token] = []
+    for token in (*tokens, Token("mark", ",", 0, 0)):
+        if token.text != ",":
+            part.append(token)
+            continue
+        try:
+            node = expression(part, frozenset()) if part else None
+        except Unreadable:
+            return []
+        if not isinstance(node, Symbol):
+            return []
+        found.append(node.said)
+        part = []
+    return found
+
+
+def _related(
+    left: Sequence[Token], sign: str, right: Sequence[Token], place: tuple[int, int], known: AbstractSet[str]
+) -> Iterable[Condition]:
+    """Yield what a sign says of the scales on its left, and of those on its right."""
+    if sign == "∈":
+        for name in _listed(left):
+            yield _within(name, right, place)
+        return
+    for scales, way, bound in ((_listed(left), sign, right), (_listed(right), _TURNED.get(sign, ""), left)):
+        for name in scales if way else ():
+            yield _bounded(name, way, bound, place, known)
+
+
+def _bounded(name: str, sign: str, bound: Sequence[Token], place: tuple[int, int], known: AbstractSet[str]) -> Condition:
+    number = _number(bound, known)
+    nothing = Condition(*place, name)
+    if sign == "→":
+        if number is None:
+            return nothing
+        return replace(nothing, size="small" if number == 0 else "large" if number > 0 else "negative")
+    if sign == "≫":
+        above = tuple(_listed(bound)) if number is None else ()
+        return replace(nothing, size="large" if number is None or number >= 0 else "", above=above)
+    if number is None:
+        return nothing
+    if sign == "≪":
+        return (
+            replace(nothing, size="negative")
+            if number == 0
+            else replace(nothing, size="small")
+            if number <= 1
+            else _below(nothing, number)
+        )
+    if sign in (">", "≥"):
+        return replace(nothing, low=number, size="large" if number >= _ALREADY_LARGE else "")
+    if sign in ("<", "≤"):
+        return replace(nothing, size="negative") if number <= 0 else _below(nothing, number)
+    return nothing
+
+
+def _below(nothing: Condition, number: float) -> Condition:
+    return nothing if number == float("inf") else replace(nothing, high=number)
+
+
+def _number(tokens: Sequence[Token], known: AbstractSet[str]) -> float | None:
+    """Return the number that one side of a sign is: infinity too; None if it has names in it."""
+    texts = [token.text for token in tokens]
+    if "∞" in texts:
+        return -float("inf") if "-" in texts else float("inf")
+    if len(texts) == 3 and texts[1] == "^" and texts[2] in ("+", "-"):  # 0^+
+        tokens = tokens[:1]
+    try:
+        node: Node = expression(tokens, known)
+        return None if any(symbols(node)) else float(value(node, Values({}))[0, 0])
+    except (Unreadable, KeyError):
+        return None
+
+
+def _within(name: str, tokens: Sequence[Token], place: tuple[int, int]) -> Condition:
+    """Say what an interval says: (0, 1), [10, infinity); a set such as R says nothing."""
+    nothing = Condition(*place, name)
+    texts = [token.text for token in tokens]
+    if not texts or texts[0] not in ("(", "[") or texts.count(",") != 1:
+        return nothing
+    comma = texts.index(",")
+    low, high = _number(tokens[1:comma], frozenset()), _number(tokens[comma + 1 : -1], frozenset())
+    if high is not None and high <= 0:
+        return replace(nothing, size="negative")
+    large = "large" if low is not None and low >= _ALREADY_LARGE else ""
+    return replace(nothing, low=low, high=None if high == float("inf") else high, size=large)

@@ -1,0 +1,82 @@
+"""How steady several heads are when the length of one key varies."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from headwise.check.evaluate import value
+from headwise.check.limits import Reading
+from headwise.check.properties import Average, Property, weights_of
+from headwise.check.repairs import Mistake
+from headwise.check.verdict import Counterexample
+
+_COUNT = 10
+_SCALE = 10.0
+# The length of key a is normal with mean 1 and variance 1/2; these are points and weights of its law.
+_LENGTHS = np.linspace(-4.0, 6.0, 2001)
+_CHANCES = np.exp(-((_LENGTHS - 1.0) ** 2)) / np.exp(-((_LENGTHS - 1.0) ** 2)).sum()
+
+
+def same_queries(wanted: Property, reading: Reading) -> tuple[Mistake, Counterexample] | None:
+    """Say that queries which are all equal are one head."""
+    if not isinstance(wanted, Average) or len(wanted.give) < 2:
+        return None
+    queries = _queries(wanted, reading)
+    if float(np.abs(queries - queries[0]).max()) > 1e-9 * float(np.abs(queries).max()):
+        return None
+    same, apart = variance(queries), variance(_SCALE * np.eye(_COUNT)[:2])
+    help_ = (
+        f"The value is right, but when the length of k_a varies its variance is {same:.2f}, that of one head; two heads that "
+        f"copy one value each have {apart:.3f}."
+    )
+    eye = np.eye(_COUNT)
+    weights = weights_of(queries @ eye.T).mean(axis=0)
+    data = {
+        "seed": 0,
+        "n": _COUNT,
+        "keys": eye,
+        "values": eye,
+        "queries": queries,
+        "weights": weights,
+        "output": weights,
+        "variance": same,
+        "error": same - apart,
+    }
+    code = (
+        f"import numpy as np\nimport headwise as hw\nqueries = np.zeros(({len(queries)}, {_COUNT}))\n"
+        f"queries[:] = {queries[0].round(9).tolist()}\n"
+        f"keys = hw.RandomKeys(np.eye({_COUNT}), isotropic=1e-8, along_mean={{0: 0.5}})\n"
+        f"print(hw.stress.law(queries, keys, np.eye({_COUNT})).variance)\n"
+    )
+    return Mistake("equal queries", help_), Counterexample("the queries are equal, so this is one head", data, code)
+
+
+def unsteady(wanted: Property, reading: Reading) -> Sequence[str]:
+    """Remark on heads that differ but jump together."""
+    if not isinstance(wanted, Average) or len(wanted.give) < 2:
+        return []
+    queries = _queries(wanted, reading)
+    if not 0 < float(np.linalg.norm(queries, axis=1).max()) < 1e4:
+        return []
+    found = variance(queries)
+    if found < 0.1:
+        return []
+    return [
+        f"both heads look at a and b: when the length of k_a varies, the variance is {found:.2f}; one value each is steadier"
+    ]
+
+
+def variance(queries: Float[np.ndarray, "h d"]) -> float:
+    """Return the variance of the averaged output when the length of key a, the first coordinate, has variance 1/2."""
+    scores = np.repeat(queries[None], len(_LENGTHS), axis=0)
+    scores[:, :, 0] *= _LENGTHS[:, None]
+    outputs = weights_of(scores).mean(axis=1)
+    mean = _CHANCES @ outputs
+    return float(_CHANCES @ ((outputs - mean) ** 2).sum(axis=1))
+
+
+def _queries(wanted: Average, reading: Reading) -> Float[np.ndarray, "h d"]:
+    """Return the queries on ten keys that are coordinates, at a middling scale."""
+    values = wanted.world.draw(0, 1e-8).values.with_scales(reading.at(_SCALE))
+    return np.stack([value(node, values)[:, 0] for node in reading.items.values()])
