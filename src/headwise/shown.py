@@ -102,13 +102,13 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def number(value: SupportsFloat) -> str:
+def number(value: SupportsFloat, digits: int = 4) -> str:
     """Write a number for a table: four digits that count.
 
-    >>> number(0.123456), number(1e-200), number(float("inf"))
-    ('0.1235', '1e-200', 'inf')
+    >>> number(0.123456), number(1e-200), number(float("inf")), number(0.123456, 2)
+    ('0.1235', '1e-200', 'inf', '0.12')
     """
-    return f"{float(value):.4g}"
+    return f"{float(value):.{digits}g}"
 
 
 def at_least(value: SupportsFloat) -> str:
@@ -156,7 +156,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401  data of any kind
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) else None  # numpy's own numbers are of this kind too
     if isinstance(value, (str, int, bool)) or value is None:
         return value
     if isinstance(value, np.floating):  # wider than Python's own float

@@ -1,5 +1,7 @@
 """The report of the study in a real browser: nothing is fetched, nothing sticks out, formulas and pictures are there."""
 
+import re
+
 import pytest
 
 import headwise as hw
@@ -22,8 +24,13 @@ def test_the_report_in_a_browser(browser, report, width):
     assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
     assert wrong == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    shown = page.evaluate("[...document.images].map(i => i.complete && i.naturalWidth > 0 && i.alt.length > 20)")
-    assert shown == [True] * len(PARTS)
+    assert page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    said = page.evaluate("[...document.querySelectorAll('.panels')].map(p => p.getAttribute('aria-label').length > 20)")
+    assert said == [True] * len(PARTS)
+    # Pictures are seen whole, and not so small that their words cannot be read.
+    sizes = page.evaluate("[...document.images].map(i => [i.getBoundingClientRect().right, i.width / i.naturalWidth])")
+    assert all(right <= width and share >= 0.65 for right, share in sizes)
+    assert page.evaluate("[...document.querySelectorAll('figure, .panels')].every(f => f.scrollWidth <= f.clientWidth)")
     # Boxes that scroll sideways are fine on a phone; on a desk all tables are seen whole.
     cut = page.evaluate("[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth).length")
     assert cut == 0 or width < 500
@@ -41,5 +48,8 @@ def test_the_report_prints(browser, report, tmp_path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
     cut = page.evaluate("[...document.querySelectorAll('pre, .wide')].filter(e => e.scrollWidth > e.clientWidth + 1).length")
     assert cut == 0
-    assert page.pdf(path=tmp_path / "study.pdf", format="A4").startswith(b"%PDF")
+    drawn = page.pdf(path=tmp_path / "study.pdf", format="A4")
+    assert drawn.startswith(b"%PDF")
+    # Fifteen parts with their pictures take more than a few pages; a report cut short would not.
+    assert 8 <= len(re.findall(rb"/Type\s*/Page\b", drawn)) <= 40
     page.close()

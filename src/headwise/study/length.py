@@ -4,6 +4,7 @@ Scores depend on the length z ~ N(1, tau) of key a alone, so the weights of a, b
 z; their moments are one-dimensional integrals, left to SciPy with panels that end where scores cross.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,29 @@ def _weights(keys: int, scale: float, z: float, heads: int) -> tuple[float, floa
         float(rest / total + 1 / other) / 2,
         float(rest / total + fade / other) / 2,
     )
+
+
+def negative(length_variance: float) -> float:
+    """Return the probability of a negative length.
+
+    >>> round(negative(0.5), 4), f"{negative(0.01):.1e}"
+    (0.0786, '7.6e-24')
+    """
+    return math.erfc(1 / math.sqrt(2 * length_variance)) / 2
+
+
+def jumped(keys: int, scale: float, length_variance: float, share: float = 0.9) -> float:
+    """Return the probability that one head gives a or b more than a share of the weight.
+
+    >>> round(jumped(10, 10.0, 0.5), 3), round(jumped(10, 0.5, 0.5), 3)
+    (0.756, 0.0)
+    """
+    odds, others = share / (1 - share), (keys - 2) * math.exp(-scale)
+    deviation = math.sqrt(length_variance)
+    # With b at weight 1: a wins by e^(scale (z - 1)) > odds (1 + others), b by 1 > odds (e^(scale (z - 1)) + others).
+    found = math.erfc(math.log(odds * (1 + others)) / (scale * deviation * math.sqrt(2))) / 2
+    room = 1 / odds - others
+    return found + (math.erfc(-math.log(room) / (scale * deviation * math.sqrt(2))) / 2 if room > 0 else 0.0)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from headwise.errors import missing_extra
-from headwise.study.worked import INTRODUCTION, after, before, setting_line
+from headwise.study.worked import INTRODUCTION, TITLE, after, before, setting_line
 
 if TYPE_CHECKING:
     from headwise.study.run import Study
@@ -15,7 +15,7 @@ def written(study: "Study") -> str:
         from nbformat import v4, validate, writes  # noqa: PLC0415
     except ImportError:
         raise missing_extra("write", "nbformat", "study") from None
-    cells = [v4.new_markdown_cell(f"# The attention exercise, computed\n\n{INTRODUCTION} {setting_line(study)}")]
+    cells = [v4.new_markdown_cell(f"# {TITLE}\n\n{INTRODUCTION} {setting_line(study)}")]
     for part in study.parts:
         name = f'"{part.name}"'
         options = "".join(f", {key}={value!r}" for key, value in study.setting.changed().items())

@@ -12,6 +12,7 @@ from headwise.shown import at_most, number
 from headwise.study.pictures import Picture
 from headwise.study.setting import Setting
 
+HOLDS, NOT_HERE, FAILS = "holds", "not here", "FAILS"
 _SIGNS = {"=": "equal to", "<=": "at most", ">=": "at least", "<": "below", ">": "above"}
 
 
@@ -19,7 +20,8 @@ _SIGNS = {"=": "equal to", "<=": "at most", ">=": "at least", "<": "below", ">":
 class Finding:
     """A number, the error that it is within, and what it is held against: a formula, a bound, another computation.
 
-    `against` may have an error of its own. Without `sign` the number is only reported.
+    `against` may have an error of its own. Without `sign` the number is only reported. `otherwise` is for what a claim takes
+    for granted and some settings do not give: it says why the claim does not apply if the number is not as it should be.
 
     >>> Finding("weight", 0.2023, 1e-4, "=", 0.20225).holds
     True
@@ -31,6 +33,7 @@ class Finding:
     sign: str = ""
     against: float | None = None
     against_error: float = 0.0
+    otherwise: str = ""
 
     @property
     def holds(self) -> bool | None:
@@ -46,6 +49,11 @@ class Finding:
         if self.sign in ("<", ">"):
             return off < -room if self.sign == "<" else off > room
         return off <= room if self.sign == "<=" else off >= -room
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two; empty if nothing was asked of it."""
+        return "" if self.holds is None else HOLDS if self.holds else NOT_HERE if self.otherwise else FAILS
 
     @property
     def shown(self) -> str:
@@ -68,6 +76,7 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
         held = {"sign": self.sign, "against": self.against, "against_error": self.against_error, "holds": self.holds}
+        held |= {"otherwise": self.otherwise} if self.otherwise else {}
         return {"name": self.name, "value": self.value, "error": self.error} | (held if self.against is not None else {})
 
 
@@ -100,14 +109,22 @@ class Part:
     proofs: Sequence[Proof] = ()
 
     @property
-    def holds(self) -> bool:
-        """Whether every number is as it should be and every proof was checked."""
-        return all(one.holds is not False for one in self.findings) and all(one.checked for one in self.proofs)
+    def verdict(self) -> str:
+        """In a word or two: "holds", "FAILS", or "not here" if the setting does not give what the claim takes for granted."""
+        found = {one.verdict for one in self.findings}
+        if FAILS in found or not all(one.checked for one in self.proofs):
+            return FAILS
+        return NOT_HERE if NOT_HERE in found else HOLDS
 
     @property
-    def verdict(self) -> str:
-        """In one word."""
-        return "holds" if self.holds else "FAILS"
+    def holds(self) -> bool:
+        """Whether the claim applies, every number is as it should be and every proof was checked."""
+        return self.verdict == HOLDS
+
+    @property
+    def why(self) -> str:
+        """Why the claim does not apply, if so."""
+        return " ".join(one.otherwise for one in self.findings if one.verdict == NOT_HERE)
 
     @property
     def headline(self) -> Finding:
@@ -117,7 +134,7 @@ class Part:
     @property
     def sentence(self) -> str:
         """The verdict with its number and error."""
-        return f"{self.verdict}: {self.headline.name} is {self.headline.shown} ± {self.headline.within}"
+        return f"{self.verdict}: {self.headline.name} is {self.headline.shown} ± {self.headline.within}. {self.why}".strip()
 
     def _repr_svg_(self) -> str:
         """Let a notebook draw the picture."""
@@ -136,6 +153,7 @@ class Part:
             "lesson": self.lesson,
             "verdict": self.verdict,
             "sentence": self.sentence,
+            "why": self.why,
             "findings": [one.to_dict() for one in self.findings],
             "proofs": [one.to_dict() for one in self.proofs],
             "picture": self.picture.to_dict(),
@@ -163,5 +181,5 @@ def told(
         kind: re.sub(r"\{\{(\w+)\}\}", lambda found: str(facts[found[1]]), " ".join(text.split()))
         for kind, text in _texts()[name].items()
     }
-    command = f"headwise study --parts {name}{setting.words()}"
+    command = f"headwise study --parts {name}{setting.words()} --out study-{name}"
     return Part(name, **texts, findings=findings, picture=picture, code=code, command=command, proofs=proofs)

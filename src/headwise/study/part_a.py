@@ -53,7 +53,8 @@ def distribution(setting: Setting) -> Part:
         f"rng = np.random.default_rng({setting.seed})\n"
         f"query, keys = rng.standard_normal({setting.width}), rng.standard_normal(({setting.keys}, {setting.width}))\n"
         f"keys = keys / np.sqrt({setting.width})\n"
-        "found = hw.attend(query, keys, keys)\nprint(found.weights, found.entropy, found.effective_keys)\nfound.weights.sum()",
+        "found = hw.attend(query, keys, keys)\nprint(found.weights, found.entropy, found.effective_keys)\n"
+        "print(found.weights.sum())",
     )
 
 
@@ -109,7 +110,7 @@ def margin(setting: Setting) -> Part:
             ],
         ),
         setting.code() + f"margin = np.log({setting.keys - 1} * (1 - {_LEAK}) / {_LEAK})\n"
-        "hw.attend(margin * keys[0], keys, values).leak(0)",
+        "print(hw.attend(margin * keys[0], keys, values).leak(0))",
         (Proof(f"random key 0 can be copied: {found.reason}", found.verify()),),
     )
 
@@ -153,7 +154,7 @@ def output(setting: Setting) -> Part:
             ],
         ),
         setting.code() + f"margin = np.log({setting.keys - 1} * (1 - {_LEAK}) / {_LEAK})\n"
-        "np.linalg.norm(hw.attend(margin * keys[0], keys, values).contexts - values[0])",
+        "print(np.linalg.norm(hw.attend(margin * keys[0], keys, values).contexts - values[0]))",
     )
 
 
@@ -212,11 +213,17 @@ def who(setting: Setting) -> Part:
                 ),
             ],
         ),
-        f"import headwise as hw\nkeys = {keys.tolist()}\n"
+        f"import headwise as hw\nkeys = [\n{_rows(keys)}]\n"
         f"print(hw.design.copyable(keys))\nprint(hw.design.copy(keys, {len(keys) - 1}))\n"
-        f"hw.design.copy(keys, {row}).margin",
+        f"print(hw.design.copy(keys, {row}).margin)",
         (
             Proof(f"key {row} can be copied: {easy.reason}", easy.verify()),
             Proof(f"key {len(keys) - 1} cannot: {hard.reason}", hard.verdict == "impossible" and hard.verify()),
         ),
     )
+
+
+def _rows(keys: Float[np.ndarray, "k 2"]) -> str:
+    """Write keys as lines of code, a few to a line."""
+    lines = [", ".join(map(str, keys[start : start + 4].tolist())) for start in range(0, len(keys), 4)]
+    return "".join(f"    {line},\n" for line in lines)

@@ -17,7 +17,8 @@ from headwise.study.setting import Setting
 # The length of the tokens' vectors: scores of its square, so weights elsewhere of e^-25.
 _LENGTH = 5.0
 _ADDED = np.linspace(-4, 4, 81)
-_SHORT = ("x1", "x2", "x3")
+_TOKENS = ("$x_1$", "$x_2$", "$x_3$")
+_OUTPUTS = ("$c_1$", "$c_2$")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def plain(setting: Setting) -> Part:
     rounding = 64 * setting.width * 2.0**-52
     verdicts = [context(tokens, tokens, u.b) for tokens in (u.with_added(), u.with_added(3 * u.c), u.with_added(-2 * u.d))]
     lines, nearest = [], math.inf
-    for name, vector, style in (("multiples of u_c", u.c, "one"), ("multiples of u_d", u.d, "two")):
+    for name, vector, style in (("multiples of $u_c$", u.c, "three"), ("multiples of $u_d$", u.d, "four")):
         away = []
         for many in _ADDED:
             output = np.asarray(SelfAttention()(u.with_added(many * vector)).contexts)[1]
@@ -95,7 +96,7 @@ def plain(setting: Setting) -> Part:
             ],
         ),
         _code(setting) + "print(hw.design.context(tokens, tokens, b))\n"
-        f"1 - hw.SelfAttention()(tokens).contexts[1] @ a / {_LENGTH**2:g}",
+        f"print(1 - hw.SelfAttention()(tokens).contexts[1] @ a / {_LENGTH**2:g})",
         tuple(
             Proof(f"{name}: {one.reason}", one.verdict == "impossible" and one.verify())
             for name, one in zip(("x_2 = u_a", "x_2 = u_a + 3 u_c", "x_2 = u_a - 2 u_d"), verdicts, strict=True)
@@ -128,31 +129,22 @@ def matrices(setting: Setting) -> Part:
         f"found, rank {free.rank}": free(tokens),
         f"found, guided, rank {guided.rank}": guided(tokens),
     }
-    heats = [Heat(title, np.asarray(one.weights)[:2], ("row 1", "row 2"), _SHORT) for title, one in shown.items()]
+    heats = [Heat(title, np.asarray(one.weights)[:2], _OUTPUTS, _TOKENS) for title, one in shown.items()]
     return told(
         setting,
         "e.ii",
-        dict(**_facts(free, "free"), **_facts(guided, "told"), one=_read(free, 0), two=_read(free, 1)),
+        {"one": _read(free, 0), "two": _read(free, 1), "free": free.rank, "guided": guided.rank},
         (
-            Finding("the larger distance from a target, usual answer, in units of β", off, rounding, "<=", bound, rounding),
-            Finding("the weight with which position 2 reads x1", float(weights[1, 0]), rounding, "=", 1 - bound / 2, rounding),
-            Finding("the weight with which position 1 reads x3", float(weights[0, 2]), rounding, "=", 1 - bound / 2, rounding),
-            *(
-                Finding(
-                    f"the larger distance from a target, {name}",
-                    _farthest(one(tokens).contexts, targets),
-                    rounding * _LENGTH,
-                    "<=",
-                    float(one.error_bound or 0.0),
-                    rounding * _LENGTH,
-                )
-                for name, one in (("found", free), ("found, guided", guided))
-            ),
+            Finding("the larger distance from a target, usual answer, in units of β", off, rounding, "<=", bound),
+            Finding("the weight with which c_2 reads x_1", float(weights[1, 0]), rounding, "=", 1 - bound / 2, rounding),
+            Finding("the weight with which c_1 reads x_3", float(weights[0, 2]), rounding, "=", 1 - bound / 2, rounding),
+            *_measured("found", free, tokens, targets),
+            *_measured("found, guided", guided, tokens, targets),
         ),
         Picture(
             "matrices",
-            "Attention weights of the first two positions: without matrices each reads itself; with the usual answer "
-            "position 1 reads x3 and position 2 reads x1; two found solutions beside them.",
+            "Attention weights of the first two outputs: without matrices each reads its own token; with the usual answer c_1 "
+            "reads x_3 and c_2 reads x_1; two found solutions beside them.",
             heats,
             r"tokens $x_1 = u_d + u_b$, $x_2 = u_a$, $x_3 = u_c + u_b$",
         ),
@@ -160,7 +152,7 @@ def matrices(setting: Setting) -> Part:
         f"query = (np.outer(d, a) + np.outer(c, d)) / {square:g}\n"
         f"contexts = hw.SelfAttention(key=np.eye({setting.width}), query=query, value=value)(tokens).contexts\n"
         "print(hw.design.layer(tokens, targets={0: b - c, 1: b}))\n"
-        f"max(np.linalg.norm(contexts[1] - b), np.linalg.norm(contexts[0] - (b - c))) / {_LENGTH:g}",
+        f"print(max(np.linalg.norm(contexts[1] - b), np.linalg.norm(contexts[0] - (b - c))) / {_LENGTH:g})",
         tuple(
             Proof(f"{name}: {one.reason}", one.verdict == "possible" and one.verify())
             for name, one in (("found", free), ("found, guided", guided))
@@ -172,16 +164,30 @@ def _farthest(contexts: Any, targets: dict[int, np.ndarray]) -> float:  # noqa: 
     return max(float(np.linalg.norm(np.asarray(contexts)[row] - target)) for row, target in targets.items())
 
 
+def _measured(name: str, found: Layer, tokens: Float[np.ndarray, "3 d"], targets: dict[int, np.ndarray]) -> tuple[Finding, ...]:
+    """Hold what a layer says of itself against its weights and matrices."""
+    result = found(tokens)
+    weights = np.asarray(result.weights)[:2]
+    read = [_read(found, row) - 1 for row in (0, 1)]
+    others = np.stack([np.delete(row, place) for row, place in zip(weights, read, strict=True)])
+    margin = float(np.log(weights[[0, 1], read] / others.max(axis=1)).min())
+    table = np.asarray(found.key).T @ np.asarray(found.query)
+    rounding = 64 * tokens.shape[1] * 2.0**-52
+    return (
+        Finding(
+            f"the larger distance from a target, {name}",
+            _farthest(result.contexts, targets),
+            rounding * _LENGTH,
+            "<=",
+            float(found.error_bound or 0.0),
+        ),
+        Finding(f"the rank of Kᵀ Q, {name}", int(np.linalg.matrix_rank(table, rtol=1e-10)), 0.0, "=", float(found.rank or 0)),
+        Finding(f"the smallest margin, {name}", margin, 1e-9, "=", float(found.margin or 0.0), 1e-9),
+        Finding(f"the largest leak, {name}", float(others.sum(axis=1).max()), rounding, "<=", 1e-3),
+    )
+
+
 def _read(found: Layer, row: int) -> int:
     """Return the token, counted from 1, that a position reads."""
     read = found.reads[row]
     return 1 + (max(read, key=lambda place: read[place]) if isinstance(read, dict) else int(read))
-
-
-def _facts(found: Layer, name: str) -> dict[str, object]:
-    """Return rank, margin and leak of a layer, for the text."""
-    numbers = {"margin": found.margin, "leak": found.leak}
-    return {
-        f"{name}_rank": found.rank,
-        **{f"{name}_{key}": f"{value:.3g}" for key, value in numbers.items() if value is not None},
-    }

@@ -31,7 +31,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Line:
-    """A named line; `style` is its role: "one", "two", "bound", "formula", "computed", "a", "b"."""
+    """A named line; `style` is its role: "one" head, "two", "three", "four", "bound", "formula", "computed"."""
 
     name: str
     x: Sequence[float]
@@ -41,13 +41,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point on a line that is worth a word, which stands beside it or, in a valley, above."""
+    """A point on a line that is worth a word."""
 
     text: str
     x: float
     y: float
     style: str = "formula"
-    above: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,13 +63,14 @@ class Lines:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Outputs in the plane of two values, with mean, covariance and what was wanted."""
+    """Outputs in the plane of two values, with mean, covariance and what was wanted; `style` is whose they are."""
 
     title: str
     points: Float[np.ndarray, "n 2"]
     mean: Sequence[float]
     covariance: Float[np.ndarray, "2 2"]
     wanted: tuple[float, float] = (0.5, 0.5)
+    style: str = "one"
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,13 @@ class Heat:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Named numbers as horizontal bars on a logarithmic axis, the best on top."""
+    """Named numbers as horizontal bars on a logarithmic axis, the best on top; `styles` say whose they are."""
 
     title: str
     names: Sequence[str]
     lengths: Sequence[float]
     across: str
+    styles: Sequence[str] = ()
 
 
 Panel = Bars | Scores | Lines | Cloud | Hull | Heat | Ranks

@@ -7,8 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwise.study.figures import svg
+from headwise.study.figures import panels
 from headwise.study.part import Part
+from headwise.study.pictures import Lines
+from headwise.study.worked import TITLE
 from headwise.version import __version__
 
 if TYPE_CHECKING:
@@ -29,12 +31,20 @@ def page(study: "Study") -> str:
     place = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=False)
     place.filters["text"] = _text
     template = place.get_template("report.html.jinja")
-    images = {part.name: _image(part) for part in study.parts}
-    return template.render(parts=study.parts, setting=study.setting, images=images, version=__version__)
+    images = {part.name: _images(part) for part in study.parts}
+    return template.render(parts=study.parts, setting=study.setting, images=images, title=TITLE, version=__version__)
 
 
-def _image(part: Part) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg(part.picture)).decode()
+def _images(part: Part) -> list[tuple[str, str]]:
+    """Return the panels, and of each whether two of its kind fit side by side on a phone."""
+    many = len(part.picture.panels) > 3
+    return [
+        (
+            "data:image/svg+xml;base64," + base64.b64encode(drawn).decode(),
+            "half" if many and not isinstance(panel, Lines) else "",
+        )
+        for panel, drawn in zip(part.picture.panels, panels(part.picture), strict=True)
+    ]
 
 
 def _text(given: str) -> Any:  # noqa: ANN401  markup

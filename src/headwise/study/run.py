@@ -1,19 +1,23 @@
 """Run the parts and keep them as one result, which writes itself as a page, as data and as a notebook."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from headwise.arrays import Given
+from headwise.core.blas import one_blas_thread
 from headwise.errors import FileError, OptionError
 from headwise.files import replacing
 from headwise.shown import Shown, Summary, as_json
 from headwise.study import beyond, part_a, part_b, part_c, part_d, part_e
-from headwise.study.part import Part
+from headwise.study.part import FAILS, HOLDS, NOT_HERE, Part
 from headwise.study.setting import Setting, checked
+from headwise.study.worked import TITLE
 from headwise.version import __version__
 
 PARTS: Mapping[str, Callable[[Setting], Part]] = {
@@ -44,8 +48,8 @@ class Study(Shown):
 
     @property
     def holds(self) -> bool:
-        """Whether every part holds."""
-        return all(part.holds for part in self.parts)
+        """Whether no claim fails; at some settings a claim does not apply, and its part says why."""
+        return not any(part.verdict == FAILS for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every part as plain data, with the numbers of its picture."""
@@ -60,16 +64,20 @@ class Study(Shown):
     def summary(self) -> Summary:
         """Describe each part by one row."""
         rows = [[part.name, part.title, part.headline.shown, part.headline.within, part.verdict] for part in self.parts]
-        return Summary("The attention exercise", ["part", "claim", "found", "error", ""], rows)
+        notes = [f"{part.name}: {part.why}" for part in self.parts if part.verdict == NOT_HERE]
+        return Summary("The attention exercise", ["part", "claim", "found", "error", ""], rows, notes)
 
     def __repr__(self) -> str:
         """Return one line; `print` shows the table."""
-        return f"<Study of {len(self.parts)} parts: {'all hold' if self.holds else 'not all hold'}>"
+        counts = Counter(part.verdict for part in self.parts)
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (FAILS, NOT_HERE) if counts[verdict])
+        return f"<Study of {len(self.parts)} parts: {'all hold' if counts[HOLDS] == len(self.parts) else said}>"
 
     def write(self, folder: str | Path, *, notebook: bool = False) -> list[Path]:
         """Write `study.json`, and `study.html` where matplotlib and the rest of ``headwise[study]`` are installed.
 
-        Each file takes the place of an old one only when it is whole.
+        The files take the place of old ones together, when all are whole; what an earlier run wrote and this one does not is
+        removed.
 
         Parameters
         ----------
@@ -93,12 +101,13 @@ class Study(Shown):
         if not report.missing():
             pages["study.html"] = report.page(self)
         place = made(folder)
-        for name in pages:
-            if (place / name).is_dir():
-                raise FileError("", f"{place / name}: only a file can be written, but this is a folder")
-        for name, text in pages.items():
-            with replacing(place / name) as stream:
-                stream.write(text.encode())
+        with ExitStack() as files:
+            # The last opened takes its place first, so the page comes last.
+            for name, text in reversed(pages.items()):
+                files.enter_context(replacing(place / name)).write(text.encode())
+            for name in {"study.ipynb", "study.html"} - pages.keys():
+                if (old := place / name).is_file() and TITLE in old.read_text(encoding="utf-8", errors="replace"):
+                    old.unlink()
         return [place / name for name in pages]
 
 
@@ -150,17 +159,20 @@ def run(
     0.2023
     """
     setting = checked(keys, width, scale, length_variance, seed)
-    names = list(PARTS) if parts is None else _chosen(parts)
+    names = chosen(parts)
     done = []
-    for place, name in enumerate(names):
-        if progress is not None:
-            progress(place, len(names), f"part {name}")
-        done.append(PARTS[name](setting))
+    with one_blas_thread():
+        for place, name in enumerate(names):
+            if progress is not None:
+                progress(place, len(names), f"part {name}")
+            done.append(PARTS[name](setting))
     return Study(setting, done)
 
 
-def _chosen(given: Sequence[str]) -> list[str]:
+def chosen(given: Sequence[str] | None) -> list[str]:
     """Return the parts named, in the order of the exercise."""
+    if given is None:
+        return list(PARTS)
     wanted = set()
     for name in [given] if isinstance(given, str) else given:
         plain = str(name).lower()

@@ -15,6 +15,8 @@ from headwise.errors import OptionError
 _MOST_KEYS = 500
 _SCALES = (0.5, 100.0)
 _LENGTHS = (0.01, 4.0)
+# A squared error that is called small: a tenth of a value's length, squared.
+SMALL = 0.01
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,10 @@ class Setting:
         """Return what rounding may do to a sum over keys."""
         return 16 * self.keys * 2.0**-52
 
+    def rounded_away(self, squared: float) -> float:
+        """Return what rounding may do to a squared distance between an output and its target, vectors of some length 1."""
+        return (2 * math.sqrt(abs(squared)) + self.rounding()) * self.rounding()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers that make it."""
         return {name: getattr(self, name) for name in ("keys", "width", "scale", "length_variance", "seed")}
@@ -82,11 +88,30 @@ class Setting:
         return "".join(f" --{name.replace('_', '-')} {value!r}" for name, value in self.changed().items())
 
 
+def percent(share: float) -> str:
+    """Write a share for a sentence.
+
+    >>> percent(0.7558), percent(1e-9)
+    ('75.6%', 'under 0.1%')
+    """
+    return f"{100 * share:.3g}%" if share >= 1e-3 else "under 0.1%"
+
+
+def too_short(setting: Setting, leak: float, squared: float) -> str:
+    """Say that queries of this scale do not reach what the claim is about."""
+    return (
+        f"A scale of {setting.scale:g} is too short for this: {percent(leak)} of the weight goes elsewhere, and the mean "
+        f"squared error is {squared:.2g}, noise or no noise."
+    )
+
+
 def checked(keys: object, width: object, scale: object, length_variance: object, seed: object) -> Setting:
     """Make a setting, but not of sizes and numbers that the exercise cannot have."""
     count, wide, start = (_whole(name, given) for name, given in (("keys", keys), ("width", width), ("seed", seed)))
-    if not 3 <= count <= _MOST_KEYS:
-        raise OptionError("run", f"keys must be 3 to {_MOST_KEYS}, for a and b need a third key to leak to, but got {count}")
+    if count < 3:
+        raise OptionError("run", f"keys must be at least 3, for a and b need a third key to leak to, but got {count}")
+    if count > _MOST_KEYS:
+        raise OptionError("run", f"keys must be at most {_MOST_KEYS}, for the study to stay short, but got {count}")
     least = max(count, 4)
     if wide < least:
         raise OptionError(

@@ -7,6 +7,7 @@ from headwise.study.part import Part
 if TYPE_CHECKING:
     from headwise.study.run import Study
 
+TITLE = "The attention exercise, computed"
 INTRODUCTION = (
     r"Attention reads a mixture of values, $c = \sum_i \alpha_i v_i$ with $\alpha = \mathrm{softmax}(K q)$. Each part states a "
     "claim, what was computed, the numbers with their errors, and how to repeat it."
@@ -29,14 +30,10 @@ def before(part: Part) -> str:
 
 def after(part: Part) -> str:
     """Return verdict, numbers, proofs and what they mean."""
-    rows = [
-        f"| {_cell(one.name)} | {one.shown} | {one.within} | {one.said} | "
-        f"{'' if one.holds is None else 'holds' if one.holds else 'FAILS'} |"
-        for one in part.findings
-    ]
+    rows = [f"| {_cell(one.name)} | {one.shown} | {one.within} | {one.said} | {one.verdict} |" for one in part.findings]
     table = "\n".join(["| number | found | error | must be | |", "|---|---|---|---|---|", *rows])
     proofs = "".join(f"\n- {one.sentence}{'' if one.checked else ' (NOT CHECKED)'}" for one in part.proofs)
-    said = f"**{part.verdict}**: {part.headline.name} is {part.headline.shown} ± {part.headline.within}.\n\n{table}"
+    said = f"**{part.verdict}**{part.sentence.removeprefix(part.verdict)}\n\n{table}"
     said += f"\n\nProved, with the certificates checked:\n{proofs}" if proofs else ""
     return f"{said}\n\n**What it means.** {part.lesson}"
 
