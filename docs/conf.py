@@ -20,6 +20,7 @@ html_math_renderer = "mathml"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
+napoleon_attr_annotations = False  # likewise
 
 
 def formula(writer: Any, node: Any) -> None:  # noqa: ANN401  Sphinx hands over its writer and a node

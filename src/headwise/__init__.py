@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.version import __version__
 
 if TYPE_CHECKING:
-    from headwise import check, design, stress, study
+    from headwise import check, design, inspect, lab, stress, study
     from headwise.core.attend import attend
     from headwise.core.attention import Attention
     from headwise.core.heads import HeadsAttention, MultiHeadAttention, average_heads
@@ -34,6 +34,8 @@ __all__ = [
     "causal",
     "check",
     "design",
+    "inspect",
+    "lab",
     "orthonormal",
     "stress",
     "study",
@@ -52,6 +54,8 @@ _HOME = {
     "causal": "core.masks",
     "check": "",
     "design": "",
+    "inspect": "",
+    "lab": "",
     "orthonormal": "core.orthonormal",
     "stress": "",
     "study": "",

@@ -9,6 +9,8 @@ from headwise.cli.attend import attend
 from headwise.cli.check import check
 from headwise.cli.design import design
 from headwise.cli.frame import Sentences
+from headwise.cli.inspect import inspect
+from headwise.cli.lab import lab
 from headwise.cli.stress import stress
 from headwise.cli.study import study
 from headwise.version import __version__
@@ -25,5 +27,5 @@ def main() -> None:
     """
 
 
-for command in (attend, check, design, stress, study):
+for command in (attend, check, design, inspect, lab, stress, study):
     main.add_command(command)

@@ -1,0 +1,115 @@
+"""GPU programs for the statistics that need no values, and for single keys."""
+
+import triton
+import triton.language as tl
+
+from headwise.inspect.gpu.tiles import LOG2E, LOWEST, lanes, met, peaked, placed, ranged, scored, summed_up
+
+_SIZES = ["NQ", "NK", "HEADS", "SHARED", "TOGETHER", "Z"]
+
+
+@triton.jit
+def _taken(t, grows, start, top, second, chunk, l, e, p2, g, qs, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr,
+           CAP: tl.constexpr):  # fmt: skip
+    """Take a tile into the running sums, all of shape [BM, 4] and relative to the maximum of their lane."""
+    x = lanes(t, BM, BN)
+    new, second, chunk = peaked(x, start, top, second, chunk, BM, BN, CHUNK)
+    a = tl.exp2((top - new) * qs)
+    p = tl.exp2(x * qs - (new * qs)[:, :, None])
+    w = p * x
+    l = l * a + tl.sum(p, 2)
+    e = e * a + tl.sum(w, 2)
+    a = a * a
+    p2 = p2 * a + tl.sum(p * p, 2)
+    if CAP:
+        w = p * lanes(grows, BM, BN)
+    g = g * a + tl.sum(w * w, 2)
+    return new, second, chunk, l, e, p2, g
+
+
+@triton.jit(do_not_specialize=_SIZES)
+def statistics(queries, keys, SINKS, FIRST, LAST, OUT, CODE, NQ, NK, scale, cap, HEADS, SHARED, TOGETHER, Z,
+               D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr, CAP: tl.constexpr,
+               SINK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+    """Everything about BM rows of one head except the single keys."""
+    z, entry, head, shared, r0 = placed(NQ, HEADS, SHARED, TOGETHER, Z, BM)
+    rows = r0 + tl.arange(0, BM)
+    first, last, start, whole, end, before, behind = ranged(FIRST, LAST, entry, rows, NQ, BN)
+    q = tl.reshape(queries.load([entry, head, r0, 0]), [BM, D])
+    top = tl.full([BM, 4], LOWEST, tl.float32)
+    second = tl.full([BM, 4], LOWEST, tl.float32)
+    chunk = tl.zeros([BM, 4], tl.int32)
+    l = tl.zeros([BM, 4], tl.float32)
+    e = tl.zeros([BM, 4], tl.float32)
+    p2 = tl.zeros([BM, 4], tl.float32)
+    g = tl.zeros([BM, 4], tl.float32)
+    qs = scale * LOG2E
+    for k in tl.range(whole, end, BN):
+        t, grows = scored(q, keys, entry, shared, k, first, last, cap, D, BN, CAP, False, PRECISION)
+        top, second, chunk, l, e, p2, g = _taken(t, grows, k, top, second, chunk, l, e, p2, g, qs, BM, BN, CHUNK, CAP)
+    for i in tl.range(0, before + behind):
+        k = tl.where(i < before, start + i * BN, end + (i - before) * BN)
+        t, grows = scored(q, keys, entry, shared, k, first, last, cap, D, BN, CAP, True, PRECISION)
+        top, second, chunk, l, e, p2, g = _taken(t, grows, k, top, second, chunk, l, e, p2, g, qs, BM, BN, CHUNK, CAP)
+
+    most, other, code = met(top, second, chunk)
+    f = tl.exp2((top - most[:, None]) * qs)
+    f2 = f * f
+    sink = tl.load(SINKS + head) if SINK else 0.0
+    o = z.to(tl.int64) * NQ + rows
+    summed_up(OUT, CODE, o, Z.to(tl.int64) * NQ, rows < NQ, last > first, most, most, other, code, tl.sum(l * f, 1),
+              tl.sum(e * f, 1), tl.sum(p2 * f2, 1), tl.sum(g * f2, 1), scale, sink, SINK)  # fmt: skip
+
+
+@triton.jit
+def _one(q, K, at, seen, stride, scale, cap, D: tl.constexpr, CAP: tl.constexpr):
+    """Return the score of one key for each row."""
+    k = tl.load(K + at[:, None].to(tl.int64) * stride + tl.arange(0, D)[None, :], mask=seen[:, None], other=0.0)
+    t = tl.sum(q * k.to(tl.float32), 1)
+    if CAP:
+        t = cap - 2.0 * cap / (tl.exp2(t * (2.0 * LOG2E / cap)) + 1.0)
+    return t * scale
+
+
+@triton.jit(do_not_specialize=["NQ", "NK", "HEADS", "SHARED", "Z"])
+def single_keys(Q, K, FIRST, LAST, HEAD_OF_TEXT, OUT, CODE, WEIGHTS, qb, qh, qn, kb, kh, kn, NQ, NK, scale, cap, HEADS,
+                SHARED, Z, D: tl.constexpr, BR: tl.constexpr, CHUNK: tl.constexpr, CAP: tl.constexpr):  # fmt: skip
+    """Find the top key and the second score in the best chunk, and the weights of first, own, previous and top key."""
+    z = tl.program_id(1)
+    entry = z // HEADS
+    head = z % HEADS
+    rows = tl.program_id(0) * BR + tl.arange(0, BR)
+    live = rows < NQ
+    place = rows + NK - NQ
+    first = tl.load(FIRST + entry * NQ + rows, mask=live, other=0)
+    last = tl.load(LAST + entry * NQ + rows, mask=live, other=0)
+    o = z.to(tl.int64) * NQ + rows
+    step = Z.to(tl.int64) * NQ
+    Q += entry.to(tl.int64) * qb + head.to(tl.int64) * qh
+    K += entry.to(tl.int64) * kb + (head // SHARED).to(tl.int64) * kh
+    q = tl.load(Q + rows[:, None].to(tl.int64) * qn + tl.arange(0, D)[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+    code = tl.load(CODE + o, mask=live, other=0)
+    second = tl.load(OUT + 5 * step + o, mask=live, other=0.0)
+    best = tl.full([BR], LOWEST, tl.float32)
+    at = tl.zeros([BR], tl.int32)
+    base = (code // 4) * (4 * CHUNK) + (code % 4) * 2
+    for y in tl.static_range(CHUNK):
+        key = base + (y // 2) * 8 + y % 2
+        seen = live & (key >= first) & (key < last)
+        s = tl.where(seen, _one(q, K, key, seen, kn, scale, cap, D, CAP), LOWEST)
+        second = tl.maximum(second, tl.minimum(best, s))
+        at = tl.where(s > best, key, at)
+        best = tl.maximum(best, s)
+    sees = last > first
+    second = tl.where(last > first + 1, second, tl.where(sees, float("-inf"), 0.0))
+    tl.store(OUT + 5 * step + o, second, mask=live)
+    tl.store(CODE + o, tl.where(sees, at, -1), mask=live)
+    lse = tl.load(OUT + step + o, mask=live, other=0.0)
+    top = tl.load(OUT + o, mask=live, other=0.0)
+    tl.store(WEIGHTS + 3 * step + o, tl.where(sees, tl.exp(top - lse), 0.0), mask=live)
+    text = tl.load(HEAD_OF_TEXT + entry * NQ + rows, mask=live, other=0)
+    for n in tl.static_range(3):
+        key = text if n == 0 else place - (n - 1)
+        seen = live & (key >= first) & (key < last)
+        s = _one(q, K, key, seen, kn, scale, cap, D, CAP)
+        tl.store(WEIGHTS + n * step + o, tl.where(seen, tl.exp(s - lse), 0.0), mask=live)

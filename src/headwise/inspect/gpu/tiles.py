@@ -1,0 +1,139 @@
+"""One tile of scores inside a GPU program: where it lies, what it holds, and the running maxima of its rows.
+
+A thread of a matrix product on Hopper holds, of one row, the columns {2r, 2r + 1} + 8 i for one r of 0..3. All running
+numbers are kept for each (row, r), four to a row, and meet only at the end: no thread waits for another inside the loop.
+"""
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+# The raw score of a key that may not be looked at: finite, so that 0 times it is 0, and far below where maxima start.
+HIDDEN = tl.constexpr(-2e15)
+LOWEST = tl.constexpr(-1e15)
+FAR = tl.constexpr(1 << 30)
+
+
+@triton.jit
+def lanes(x, BM: tl.constexpr, BN: tl.constexpr):
+    """[BM, BN] as [BM, 4, BN / 4], the last axis within one thread."""
+    x = tl.reshape(x, [BM, BN // 8, 4, 2])
+    return tl.reshape(tl.permute(x, [0, 2, 1, 3]), [BM, 4, BN // 4])
+
+
+@triton.jit
+def placed(NQ, HEADS, SHARED, TOGETHER, Z, BM: tl.constexpr):
+    """Return batch entry, head, key head and first row; heads whose keys fit the cache run together, long rows first."""
+    tiles = tl.cdiv(NQ, BM)
+    program = tl.program_id(0)
+    some = program // (tiles * TOGETHER)
+    count = tl.minimum(TOGETHER, Z - some * TOGETHER)
+    rest = program - some * tiles * TOGETHER
+    z = some * TOGETHER + rest % count
+    return z, z // HEADS, z % HEADS, (z % HEADS) // SHARED, (tiles - 1 - rest // count) * BM
+
+
+@triton.jit
+def ranged(FIRST, LAST, entry, rows, NQ, BN: tl.constexpr):
+    """Return the rows' ranges of keys, and how blocks lie: `before` of them from `start`, whole ones, `behind` from `end`."""
+    live = rows < NQ
+    first = tl.load(FIRST + entry * NQ + rows, mask=live, other=0)
+    last = tl.load(LAST + entry * NQ + rows, mask=live, other=0)
+    sees = last > first
+    start = tl.min(tl.where(sees, first, FAR), 0) // BN * BN
+    stop = tl.cdiv(tl.max(tl.where(sees, last, 0), 0), BN) * BN
+    whole = tl.cdiv(tl.max(tl.where(sees, first, 0), 0), BN) * BN
+    end = tl.min(tl.where(sees, last, FAR), 0) // BN * BN
+    none = end <= whole
+    whole = tl.where(none, stop, whole)
+    end = tl.where(none, stop, end)
+    return first, last, start, whole, end, tl.maximum(whole - start, 0) // BN, tl.maximum(stop - end, 0) // BN
+
+
+@triton.jit
+def scored(q, keys, entry, head, start, first, last, cap, D: tl.constexpr, BN: tl.constexpr, CAP: tl.constexpr,
+           MASK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+    """Raw scores of a block of keys, and how fast each grows with the length of its key (the score itself without a cap)."""
+    k = tl.reshape(keys.load([entry, head, start, 0]), [BN, D])
+    t = tl.dot(q, k.T, input_precision=PRECISION)
+    grows = t
+    if CAP:
+        # tanh(x) = 1 - 2 / (e^2x + 1), and 1 - tanh(x)^2 = 4 y (1 - y) with y = 1 / (e^2x + 1).
+        y = 1.0 / (tl.exp2(t * (2.0 * LOG2E / cap)) + 1.0)
+        grows = t * 4.0 * y * (1.0 - y)
+        t = cap - 2.0 * cap * y
+    if MASK:
+        columns = start + tl.arange(0, BN)
+        seen = (columns[None, :] >= first[:, None]) & (columns[None, :] < last[:, None])
+        t = tl.where(seen, t, HIDDEN)
+        grows = tl.where(seen, grows, 0.0) if CAP else t
+    return t, grows
+
+
+@triton.jit
+def _halved(x, lost, BM: tl.constexpr, C: tl.constexpr):
+    """Let neighbours meet: the larger go on, the best of the smaller is remembered."""
+    a, b = tl.split(tl.reshape(x, [BM, 4, C // 2, 2]))
+    return tl.maximum(a, b), tl.maximum(lost, tl.max(tl.minimum(a, b), 2))
+
+
+@triton.jit
+def peaked(x, start, top, second, chunk, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr):
+    """Update maxima of chunks of CHUNK keys of a lane: the largest, the second largest, and the number of the best chunk."""
+    C: tl.constexpr = BN // 4 // CHUNK
+    largest = tl.max(tl.reshape(x, [BM, 4, C, CHUNK]), 3)
+    lost = tl.full([BM, 4], LOWEST, tl.float32)
+    left = largest
+    if C >= 8:
+        left, lost = _halved(left, lost, BM, 8)
+    if C >= 4:
+        left, lost = _halved(left, lost, BM, 4)
+    if C >= 2:
+        left, lost = _halved(left, lost, BM, 2)
+    best = tl.reshape(left, [BM, 4])
+    at = tl.max(tl.where(largest == best[:, :, None], tl.arange(0, C)[None, None, :], 0), 2)
+    second = tl.maximum(second, tl.maximum(lost, tl.minimum(top, best)))
+    chunk = tl.where(best > top, start // (4 * CHUNK) + at, chunk)
+    return tl.maximum(top, best), second, chunk
+
+
+@triton.jit
+def met(top, second, chunk):
+    """Four lanes as one row: the maximum, the second largest maximum of a chunk, and which chunk of which lane is best."""
+    most = tl.max(top, 1)
+    lane = tl.arange(0, 4)[None, :]
+    winner = tl.min(tl.where(top == most[:, None], lane, 4), 1)
+    other = tl.max(tl.where(lane == winner[:, None], second, top), 1)
+    return most, other, tl.sum(tl.where(lane == winner[:, None], chunk, 0), 1) * 4 + winner
+
+
+@triton.jit
+def summed_up(OUT, CODE, o, step, live, sees, most, ref, other, code, l, e, p2, g, scale, sink, SINK: tl.constexpr):
+    """Store top score, log normalizer, entropy, purity, gain and second score; sums are relative to `ref`, in raw units.
+
+    Returns the weight of a key whose score is `ref`, and 0 for rows that see nothing.
+    """
+    high = ref * scale
+    own = 0.0
+    lower = 1.0
+    total = l
+    mean = e / l * scale
+    empty = float("-inf")
+    if SINK:
+        raised = tl.maximum(high, sink)
+        lower = tl.exp(high - raised)
+        own = tl.exp(sink - raised)
+        total = l * lower + own
+        mean = (lower * e * scale + own * sink) / total
+        high = raised
+        empty = sink
+    share = tl.where(sees, lower / total, 0.0)
+    own = tl.where(sees, own / total, 0.0)
+    tl.store(OUT + o, tl.where(sees, most * scale, 0.0), mask=live)
+    tl.store(OUT + step + o, tl.where(sees, high + tl.log(total), empty), mask=live)
+    tl.store(OUT + 2 * step + o, tl.where(sees, tl.maximum(tl.log(total) + (high - mean), 0.0), 0.0), mask=live)
+    tl.store(OUT + 3 * step + o, tl.where(sees, p2 * share * share + own * own, 0.0), mask=live)
+    tl.store(OUT + 4 * step + o, tl.where(sees, g * share * share * (scale * scale), 0.0), mask=live)
+    tl.store(OUT + 5 * step + o, other * scale, mask=live)
+    tl.store(CODE + o, code, mask=live)
+    return share

@@ -1,0 +1,243 @@
+"""What is heard while a model runs: each layer's statistics are summed up as it computes, then its rows are forgotten."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from headwise.arrays import Array
+from headwise.core.masks import Table
+from headwise.inspect import capture, engine
+from headwise.inspect.geometry import Moments, by_head, hooked
+from headwise.inspect.rules import Rule, Spans
+from headwise.inspect.sampled import Sample, chosen_rows
+from headwise.inspect.task import Rows, Task
+from headwise.inspect.texts import Batch
+
+WHO = "model"
+SUMMED = (
+    "entropy",
+    "effective_keys",
+    "collision_keys",
+    "top_weight",
+    "margin",
+    "first_weight",
+    "self_weight",
+    "previous_weight",
+    "gain",
+    "sensitivity",
+    "context_square",
+)
+# A text of at most this many tokens is kept whole, to be shown.
+SHORT = 64
+Progress = Callable[[int, int, str], object]
+
+
+class Layer:
+    """What is known of a layer so far."""
+
+    def __init__(self, name: str, queries: Array, keys: Array, texts: int, near: int) -> None:
+        """Start with no row."""
+        self.name, self.heads, self.groups = name, queries.shape[1], keys.shape[1]
+        self.width, self.tokens = queries.shape[3], np.zeros(texts)
+        self.sums = {name: np.zeros((self.heads, texts)) for name in SUMMED}
+        self.margins = np.zeros((self.heads, texts))  # rows whose margin is finite
+        self.sample = Sample(self.heads, near)
+        self.moments: dict[str, Moments] = {}
+        self.window: int | None = None
+        self.short: np.ndarray | None = None  # weights of the first text, if it is short
+
+    def take(self, torch: Any, rows: Rows, batch: Batch, heard: dict[str, Array]) -> None:  # noqa: ANN401  a module
+        """Add the rows of a batch to the sums of their texts."""
+        device, texts = rows.entropy.device, len(self.tokens)
+        labels = torch.from_numpy(np.where(batch.counted, batch.texts, texts).reshape(-1)).to(device)
+        self.tokens += np.bincount(labels.cpu().numpy(), minlength=texts + 1)[:texts]
+        finite = rows.second_score > -torch.inf
+        columns = {
+            "effective_keys": torch.where(rows.top_index < 0, 0.0, rows.entropy.exp()),
+            "collision_keys": torch.where(rows.purity > 0, 1 / rows.purity.clamp(min=1e-38), 0.0),
+            "margin": torch.where(finite, rows.top_score - rows.second_score, 0.0),
+            "sensitivity": rows.sensitivity,
+            "context_square": None if rows.context is None else rows.context.double().square().sum(-1),
+        }
+
+        def summed(column: Array) -> np.ndarray:
+            flat = column.double().transpose(0, 1).reshape(self.heads, -1)
+            found = torch.zeros(self.heads, texts + 1, dtype=torch.float64, device=device)
+            return found.index_add_(1, labels, flat)[:, :texts].cpu().numpy()
+
+        for name in SUMMED:
+            column = columns.get(name, getattr(rows, name, None))
+            if column is not None:
+                self.sums[name] += summed(column)
+        self.margins += summed(finite)
+        counted = torch.from_numpy(batch.counted).to(device)
+        for place, keys in heard.items():
+            moments = self.moments.setdefault(place, Moments(self.groups, keys.shape[-1]))
+            moments.add(keys.transpose(0, 1)[:, counted])
+
+
+class Listener:
+    """The attention and mask function of one run, and all that they heard."""
+
+    def __init__(
+        self,
+        torch: Any,  # noqa: ANN401  a module
+        model: Any,  # noqa: ANN401  a model
+        texts: int,
+        *,
+        layers: Iterable[int] | None = None,
+        near: int = 8,
+        sensitivity: bool = True,
+        progress: Progress | None = None,
+    ) -> None:
+        """Prepare to listen; nothing is heard before `run`."""
+        self.torch, self.model, self.texts, self.near, self.sensitivity = torch, model, texts, near, sensitivity
+        self.wanted, self.progress = None if layers is None else set(layers), progress
+        self.names = {id(module): name for name, module in model.named_modules()}
+        self.total = int(getattr(getattr(model, "config", None), "num_hidden_layers", 0) or 0)
+        self.numbers: dict[int, int] = {}
+        self.layers: dict[int, Layer] = {}
+        self.heard: dict[int, dict[str, Array]] = {}
+        self.batch: Batch | None = None
+        self.spans: dict[tuple[int, int], Spans] = {}
+
+    def run(self, batches: Iterable[Batch], forward: Callable[[Batch], object]) -> None:
+        """Let the model read every batch."""
+        with self._hooks(), capture.listening(WHO, self.model, self.attend, capture.mask_function(WHO, self._spans)):
+            for batch in batches:
+                self.batch, self.spans = batch, {}
+                forward(batch)
+        if not self.numbers:
+            raise capture.unseen(WHO, type(self.model).__name__)
+
+    @contextmanager
+    def _hooks(self) -> Iterator[None]:
+        with ExitStack() as undo:
+            for module in self.model.modules():
+                for handle in hooked(module, self._noted(id(module))):
+                    undo.callback(handle.remove)
+            yield
+
+    def _noted(self, owner: int) -> Callable[[str, Array], None]:
+        return lambda place, found: self.heard.setdefault(owner, {}).__setitem__(place, found)
+
+    def attend(
+        self,
+        module: Any,  # noqa: ANN401  a torch module
+        query: Array,
+        key: Array,
+        value: Array,
+        attention_mask: Any = None,  # noqa: ANN401  a rule, a tensor or nothing
+        **given: Any,  # noqa: ANN401  what the model says of its scores
+    ) -> tuple[Array, None]:
+        """Compute attention as the model would, and keep what it did."""
+        number = self.numbers.setdefault(id(module), len(self.numbers))
+        chosen = self.wanted is None or number in self.wanted
+        self._check_known(given)
+        task = Task(
+            self.torch,
+            query,
+            key,
+            value,
+            self._rule(module, attention_mask, query, key, given),
+            query.shape[-1] ** -0.5 if given.get("scaling") is None else float(given["scaling"]),
+            given.get("softcap"),
+            given.get("s_aux"),
+            sensitivity=chosen and self.sensitivity,
+            tick=self._tick(number),
+        )
+        found = engine.rows(task, WHO)
+        heard = self.heard.pop(id(module), {})
+        context: Array = found.context
+        if chosen:
+            self._keep(number, module, task, found, heard)
+        return context.transpose(1, 2).to(query.dtype).contiguous(), None
+
+    def _keep(self, number: int, module: Any, task: Task, found: Rows, heard: dict[str, Array]) -> None:  # noqa: ANN401
+        assert self.batch is not None  # noqa: S101  for the type checker
+        if number not in self.layers:
+            name = self.names.get(id(module), type(module).__name__)
+            self.layers[number] = Layer(name, task.queries, task.keys, self.texts, self.near)
+        layer, batch = self.layers[number], self.batch
+        fitted = {place: by_head(keys, task.keys) for place, keys in heard.items()}
+        known = {place: keys for place, keys in fitted.items() if keys is not None}
+        for entry in range(len(batch.ids)):
+            counted = self.torch.from_numpy(batch.counted[entry]).to(task.queries.device)
+            short = (
+                layer.short is None
+                and not layer.sample.rows
+                and batch.segments is None
+                and int(batch.real[entry].sum()) <= SHORT
+            )
+            places = chosen_rows(task, counted, SHORT) if short else chosen_rows(task, counted)
+            if len(places):
+                weights = layer.sample.add(task, entry, places, found)
+                if short and len(places) == int(counted.sum()):
+                    layer.short = weights[:, :, : len(places)].float().cpu().numpy()
+        # Last, so that a layer that was interrupted shows no rows.
+        layer.take(self.torch, found, batch, known or {"attended": task.keys})
+
+    def _tick(self, number: int) -> Callable[[int, int], object] | None:
+        if self.progress is None:
+            return None
+        stage = f"layer {number + 1} of {self.total}" if self.total else f"layer {number + 1}"
+        progress = self.progress
+        return lambda done, total: progress(done, total, stage)
+
+    def _check_known(self, given: dict[str, Any]) -> None:
+        """Refuse what changes scores in a way that is not understood here."""
+        if given.get("position_bias") is not None or given.get("head_mask") is not None:
+            what = "adds a bias to its scores" if given.get("position_bias") is not None else "masks whole heads"
+            raise capture.UnsupportedModelError(
+                WHO, f"scores must be products of queries and keys, but {type(self.model).__name__} {what}"
+            )
+
+    def _spans(self, queries: int, keys: int, device: Any) -> Spans:  # noqa: ANN401  a device
+        """Return the rule of padding and segments of the batch at hand."""
+        from array_api_compat import torch as xp  # noqa: PLC0415
+
+        assert self.batch is not None  # noqa: S101  for the type checker
+        if (queries, keys) not in self.spans:
+            torch, batch = self.torch, self.batch
+            padding = None if batch.real.all() else Table(torch.from_numpy(batch.real)[:, None, None, :].to(device))
+            segments = None if batch.segments is None else torch.from_numpy(batch.segments).to(device)
+            self.spans[queries, keys] = Spans(torch, xp, device, queries, keys, segments=segments, table=padding)
+        return self.spans[queries, keys]
+
+    def _rule(self, module: Any, mask: Any, query: Array, key: Array, given: dict[str, Any]) -> Rule:  # noqa: ANN401
+        """Return which keys may be looked at: what our own mask function made, or what the model brought itself."""
+        if isinstance(mask, Rule):
+            return mask
+        spans = self._spans(query.shape[2], key.shape[2], query.device)
+        if mask is None:
+            causal = given.get("is_causal")
+            causal = getattr(module, "is_causal", False) if causal is None else causal
+            lines = Spans(self.torch, spans.xp, spans.device, spans.queries, spans.keys, causal=bool(causal))
+        else:
+            table = self._table(mask)
+            lines = Spans(self.torch, spans.xp, spans.device, spans.queries, spans.keys, table=Table(table))
+
+        def ask(batch: int, rows: slice, columns: slice) -> Array:
+            found = lines.block(batch, rows, columns)
+            whole = (rows.stop - rows.start, columns.stop - columns.start)
+            return (
+                self.torch.full(whole, found, device=query.device)
+                if isinstance(found, bool)
+                else found.expand(*found.shape[:-2], *whole)
+            )
+
+        return capture.ModelRule(spans, ask)
+
+    def _table(self, mask: Array) -> Array:
+        """Return a table of booleans for a mask that is one or is added to scores."""
+        torch = self.torch
+        if mask.dtype == torch.bool:
+            return mask
+        allowed = mask == 0
+        if not bool((allowed | (mask <= torch.finfo(mask.dtype).min / 2)).all()):
+            raise capture.UnsupportedModelError(
+                WHO, f"masks must allow or forbid, but {type(self.model).__name__} adds other numbers to its scores"
+            )
+        return allowed

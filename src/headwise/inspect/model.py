@@ -1,0 +1,197 @@
+"""`model`: what every head of a model does on a text."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headwise.arrays import Given
+from headwise.errors import OptionError
+from headwise.inspect import engine, libraries, loading, texts
+from headwise.inspect.listener import SHORT, WHO, Listener, Progress
+from headwise.inspect.report import HeadReport, layer_report
+from headwise.inspect.verdict import Thresholds
+
+
+def model(  # noqa: PLR0913  one run, said in one call
+    model: Any,  # noqa: ANN401  a transformers model, or its name
+    text: str | Iterable[str] | Given,
+    tokenizer: Any = None,  # noqa: ANN401  a tokenizer
+    *,
+    layers: Iterable[int] | None = None,
+    batch: int | Given = 8,
+    together: str = "padded",
+    window: int | None = None,
+    device: Any = None,  # noqa: ANN401  a torch device or its name
+    sensitivity: bool = True,
+    thresholds: Thresholds | None = None,
+    trust_remote_code: bool = False,
+    progress: Progress | None = None,
+) -> HeadReport:
+    """Tell what every head of a model does on a text: statistics, key geometry, likeness of heads, a verdict each.
+
+    Nothing as large as tokens times tokens is built, so long texts are no trouble. The model computes what it always does;
+    afterwards it is as it was, also after an error.
+
+    Parameters
+    ----------
+    model
+        A model of transformers that uses its AttentionInterface, a folder, a name on the hub, or "demo".
+    text
+        One text, several, or lists of token ids.
+    tokenizer
+        The model's own, if not given and the model was named or loaded from a folder.
+    layers
+        Numbers of the layers to look at; all of them if not given.
+    batch, together
+        How many texts run at once, "padded" to one length or "packed" into one row. The report is the same.
+    window
+        Slide over texts that are longer than this many tokens, by half a window at a time; every token counts once.
+    device
+        Where to run, for example "cuda"; the model goes back afterwards.
+    sensitivity
+        Whether to tell what noise in key lengths does to outputs.
+    thresholds
+        From where on a head is called a copy, an average and so on.
+    trust_remote_code
+        Whether a model folder may run code of its own.
+    progress
+        Called with work done, work to do and the name of the stage. Ctrl-C ends the run with the layers done.
+
+    Returns
+    -------
+    HeadReport
+    """
+    torch = libraries.torch(WHO)
+    limits = Thresholds() if thresholds is None else thresholds
+    name = _name(model)
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        model, found = loading.load(WHO, str(model), trust_remote_code=trust_remote_code)
+        tokenizer = found if tokenizer is None else tokenizer
+    elif tokenizer is None:
+        tokenizer = own_tokenizer(model)
+    base = getattr(model, "base_model", model)
+    read = texts.read(WHO, text, tokenizer)
+    limit = positions(base, tokenizer)
+    pieces = texts.pieces(WHO, read, limit, window)
+    batches = list(texts.batches(WHO, pieces, batch, together, pad_token(base, tokenizer), limit))
+    wanted = _layers(base, layers)
+    listener = Listener(torch, base, len(read), layers=wanted, near=limits.near, sensitivity=sensitivity, progress=progress)
+    notes = []
+    with _moved(torch, base, device) as place, torch.no_grad(), _told_if_short(read):
+        try:
+            listener.run(batches, lambda one: base(**inputs(torch, base, one, place)))
+        except KeyboardInterrupt:
+            if not listener.layers:
+                raise
+            notes.append(f"stopped early: {len(listener.layers)} of {listener.total or '?'} layers have been looked at")
+    words = None
+    if tokenizer is not None and len(read[0]) <= SHORT and together == "padded":
+        words = [str(word) for word in tokenizer.convert_ids_to_tokens(read[0].tolist())]
+    reports = [layer_report(number, listener.layers[number], limits) for number in sorted(listener.layers)]
+    return HeadReport(name, len(read), sum(map(len, read)), reports, limits, words, notes)
+
+
+def positions(base: Any, tokenizer: Any) -> int | None:  # noqa: ANN401  a model, a tokenizer
+    """Return how many tokens the model can take, None if it does not say."""
+    found = []
+    config: Any = getattr(base, "config", None)
+    if hasattr(config, "get_text_config"):
+        config = config.get_text_config()
+    given = getattr(config, "max_position_embeddings", None)
+    if isinstance(given, int):
+        # RoBERTa and its kin begin to count behind the padding token.
+        behind = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
+        found.append(given - behind)
+    most = getattr(tokenizer, "model_max_length", None)
+    if isinstance(most, int) and most < 1 << 24:
+        found.append(most)
+    return min(found) if found else None
+
+
+def _name(model: Any) -> str:  # noqa: ANN401  a model, or its name
+    """Return what to call a model."""
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        return Path(model).name if Path(model).exists() else str(model)
+    return Path(getattr(getattr(model, "config", None), "_name_or_path", "")).name or type(model).__name__
+
+
+def pad_token(base: Any, tokenizer: Any) -> int:  # noqa: ANN401  a model, a tokenizer
+    """Return the token that fills rows up."""
+    for one in (tokenizer, getattr(base, "config", None)):
+        found = getattr(one, "pad_token_id", None)
+        if isinstance(found, int) and found >= 0:
+            return found
+    return 0
+
+
+def own_tokenizer(model: Any) -> Any:  # noqa: ANN401  a model, a tokenizer
+    """Return the tokenizer that lies in the folder the model came from, None if there is none."""
+    place = getattr(getattr(model, "config", None), "_name_or_path", "")
+    if not place or not Path(place).is_dir():
+        return None
+    try:
+        return libraries.transformers(WHO).AutoTokenizer.from_pretrained(place, local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError, TypeError, AttributeError):
+        return None
+
+
+def _layers(base: Any, layers: Iterable[int] | None) -> list[int] | None:  # noqa: ANN401  a model
+    if layers is None:
+        return None
+    chosen = [layers] if isinstance(layers, (int, np.integer)) else list(layers)
+    count = getattr(getattr(base, "config", None), "num_hidden_layers", None)
+    for layer in chosen:
+        fine = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool) and layer >= 0
+        if not fine or (isinstance(count, int) and layer >= count):
+            among = f", 0 to {count - 1}" if isinstance(count, int) else ""
+            raise OptionError(WHO, f"layers must be numbers of layers{among}, but got {layer!r}")
+    return [int(layer) for layer in chosen]
+
+
+def inputs(torch: Any, base: Any, batch: texts.Batch, device: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return what the model is called with."""
+    known = inspect.signature(base.forward).parameters
+    given = {"input_ids": torch.from_numpy(batch.ids).to(device), "use_cache": False}
+    if batch.segments is None:
+        given["attention_mask"] = torch.from_numpy(batch.real).long().to(device)
+    else:
+        if "position_ids" not in known:
+            raise OptionError(WHO, f'together="packed" needs a model that takes positions, but {type(base).__name__} does not')
+        given["position_ids"] = torch.from_numpy(batch.positions).to(device)
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values())
+    return {name: value for name, value in given.items() if name in known or takes_any}
+
+
+@contextmanager
+def _moved(torch: Any, base: Any, device: Any) -> Iterator[Any]:  # noqa: ANN401  a module, a model, a device
+    """Run on another device, and bring the model back."""
+    weights = next(iter(base.parameters()), None) if hasattr(base, "parameters") else None
+    here = torch.device("cpu") if weights is None else weights.device
+    there = here if device is None else loading.on_device(WHO, torch, device)
+    if there == here:
+        yield here
+        return
+    try:
+        yield base.to(there).device
+    finally:
+        base.to(here)
+
+
+@contextmanager
+def _told_if_short(read: list[np.ndarray]) -> Iterator[None]:
+    """Say in a sentence that memory ran out."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, engine.MemoryShortError) or not engine.out_of_memory(error):
+            raise
+        longest = max(map(len, read))
+        raise engine.MemoryShortError(
+            WHO,
+            f"the model must fit in memory with its longest text, but {longest} tokens do not",
+            "Pass a smaller batch=, or window= to slide over the text.",
+        ) from None

@@ -1,0 +1,109 @@
+"""The GPU programs, run by Triton's interpreter on the CPU, against the torch blocks in float64."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from array_api_compat import torch as xp  # noqa: E402
+
+from headwise.core.masks import Table  # noqa: E402
+from headwise.inspect import blocks  # noqa: E402
+from headwise.inspect.ranges import tables  # noqa: E402
+from headwise.inspect.rules import Spans  # noqa: E402
+from headwise.inspect.task import Task  # noqa: E402
+
+HERE = Path(__file__)
+# Batch, heads, key heads, queries, keys, width, and what is special.
+CASES = {
+    "grouped": (1, 2, 1, 150, 150, 64, {}),
+    "window": (1, 2, 2, 90, 130, 32, {"window": 50}),
+    "padding": (2, 2, 1, 130, 130, 64, {"causal": False, "padding": True}),
+    "cap": (1, 1, 1, 100, 100, 48, {"cap": 3.0, "window": 20}),
+    "segments": (1, 2, 2, 120, 120, 64, {"segments": True}),
+    "sink": (1, 2, 2, 77, 120, 64, {"sink": True}),
+    "both ways": (1, 1, 1, 70, 70, 128, {"causal": False, "window": 9}),
+    "half": (1, 1, 1, 70, 70, 64, {"dtype": torch.float16}),
+    "bound": (1, 1, 1, 70, 70, 64, {"bound": True}),
+}
+
+
+def task_of(name, values, noise):
+    """Return a task of float32, and the same in float64."""
+    batch, heads, groups, queries, keys, width, given = CASES[name]
+    random = torch.Generator().manual_seed(7)
+    shapes = (batch, heads, queries, width), (batch, groups, keys, width), (batch, groups, keys, width)
+    q, k, v = (torch.randn(shape, generator=random).to(given.get("dtype", torch.float32)) for shape in shapes)
+    table = segments = sinks = None
+    if "padding" in given:
+        seen = torch.zeros(batch, 1, 1, keys, dtype=torch.bool)
+        seen[0], seen[1, ..., 17:99] = True, True
+        table = Table(seen)
+    if "segments" in given:
+        segments = torch.repeat_interleave(torch.arange(3), keys // 3)[None]
+    if "sink" in given:
+        sinks = torch.randn(heads, generator=random)
+    rule = Spans(torch, xp, q.device, queries, keys, given.get("causal", True), given.get("window"), segments, table)
+    made = [
+        Task(torch, *arrays, v.to(dtype) if values else None, rule, width**-0.5, given.get("cap"), sinks, sensitivity=noise)
+        for dtype in (q.dtype, torch.float64)
+        for arrays in [(q.to(dtype), k.to(dtype))]
+    ]
+    return made[0], made[1]
+
+
+def compare(name):
+    """Run one case with and without values and noise; meant for a process whose Triton interprets."""
+    from headwise.inspect.gpu import launch
+
+    if name == "bound":
+        launch._MANY = 0
+    for values, noise in ((False, False), (True, False), (True, True)):
+        task, exact = task_of(name, values, noise)
+        found, wanted = launch.rows(task), blocks.rows(exact)
+        for field in wanted.__dataclass_fields__:
+            x, y = getattr(found, field), getattr(wanted, field)
+            if y is None:
+                assert x is None, field
+                continue
+            same = (x == y) | (torch.isinf(x) & torch.isinf(y))
+            error = torch.where(same, 0.0, (x.double() - y).abs() / (1 + y.abs())).max()
+            # Sensitivity is a difference of sums: its rounding is a part of gain times squared value length.
+            limit = 0.5 if field == "top_index" else 2e-3 if field == "sensitivity" or task.queries.dtype.itemsize < 4 else 2e-5
+            assert error < limit, (name, field, float(error))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton is made for Linux only")
+@pytest.mark.parametrize("name", CASES)
+def test_programs_agree_with_blocks(name):
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(HERE), name], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_ranges_say_what_rules_say():
+    """First and last key of every query are those of the rule's own table; a table with a hole has no ranges."""
+    for name in CASES:
+        task, _ = task_of(name, values=False, noise=False)
+        batch, _, queries, _ = task.queries.shape
+        found = tables(task.rule, batch, torch)
+        assert found is not None
+        for entry in range(batch):
+            answer = task.rule.block(entry, slice(0, queries), slice(0, task.rule.keys))
+            whole = torch.ones(queries, task.rule.keys, dtype=torch.bool) & answer
+            column = torch.arange(task.rule.keys)
+            inside = (column >= found[0][entry][:, None]) & (column < found[1][entry][:, None])
+            assert bool((whole == inside).all()), name
+            assert bool((found[2][entry] == task.rule.first(entry)).all()), name
+    seen = torch.ones(1, 1, 1, 9, dtype=torch.bool)
+    seen[..., 4] = False
+    assert tables(Spans(torch, xp, torch.device("cpu"), 9, 9, table=Table(seen)), 1, torch) is None
+
+
+if __name__ == "__main__":
+    compare(sys.argv[1])
