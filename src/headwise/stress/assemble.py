@@ -88,17 +88,16 @@ class Integrals:
         share = 1 / heads**2 if block is None else 1.0
         turn = self._coordinates(units)
         means = np.stack([self.means(grade) for grade in range(3)]) @ turn
-        offsets, wide = self.scores.offsets @ turn, self.scores.values(self.split.wide) @ turn
+        away = [self.scores.away(self.split.wide, head) @ turn for head in range(heads)]
         totals = np.zeros((3, turn.shape[1], turn.shape[1]))
         factors = np.zeros((3, 2, heads, heads))
         own = np.zeros(totals.shape[1:])
         for (h, g), triple in units.items():
             left, right = triple[0].left @ turn, triple[0].right @ turn
-            away = wide - offsets[h], wide - offsets[g]
             twice = share * (1 + (h != g)) if block is None else float((h, g) == block)
             for grade, moments in enumerate(triple[: 2 if self.split.bulk is None else 3]):
                 part = left.T @ (moments.core @ right) - np.outer(means[grade, h], means[grade, g])
-                part += (away[0].T * moments.keys) @ away[1]
+                part += (away[h].T * moments.keys) @ away[g]
                 if self.split.bulk is not None:
                     part += self._bulk_part(self.split.bulk, moments, (h, g), turn)
                 totals[grade] += twice * part
@@ -123,7 +122,7 @@ class Integrals:
         shifts = [float(np.linalg.norm((means[grade] - means[0]).mean(axis=0))) for grade in (1, 2)]
         trace = max(float(np.trace(covariance)), size)
         length = float(np.sqrt(trace))
-        doubt, rounding = self.scores.rounding(trace, mended=True)
+        doubt, rounding = self.scores.rounding(trace, float(np.exp(-0.5 * self.scores.rare)))
         # Draws beyond the reach, in either score of a pair: means move by the largest value at most, moments by its square.
         rare = 2 * self.accuracy.cut(self.scores.deviation[self.split.wide].max(axis=1, initial=0.0))
         cut = rare * self.scores.length**2

@@ -17,26 +17,35 @@ def delta(scores: Scores, block: tuple[int, int] | None = None) -> Found:
     width = scores.given.shape[1]
     covariance = np.zeros((width, width))
     shift = np.zeros((scores.heads, width))
-    offsets = scores.offsets
     coupled = [(h, h) for h in range(scores.heads)] + np.argwhere(np.triu(scores.coupled, 1)).tolist()
     pairs = coupled if block is None else [block]
     for rows, given in scores.blocks():
-        shares, values = scores.shares[rows], scores.values(rows)
-        # Every key from the context of each head: where that is nearly a key's value, nothing else would keep the digits.
-        away = [values - offset for offset in offsets]
+        shares = scores.shares[rows]
+        away = [scores.away(rows, head) for head in range(scores.heads)]
         for h, g in pairs:
             weights = shares[:, h] * shares[:, g] * given[:, h, g] * (1 + (h != g and block is None))
             covariance += (away[h] * weights[:, None]).T @ away[g]
         # Second order: half the trace of the second derivative, a_i (1 - 2 a_i) var_i (v_i - c0) / 2.
         bend = shares * (1 - 2 * shares) * scores.variance[rows] / 2
-        shift += bend.T @ values - bend.sum(axis=0)[:, None] * offsets
+        shift += [part @ vectors for part, vectors in zip(bend.T, away, strict=True)]
     if block is None:
         covariance = (covariance + covariance.T) / (2 * scores.heads**2)
-    doubt, rounding = scores.rounding(float(np.trace(covariance)))
+    doubt, rounding = scores.rounding(float(np.trace(covariance)), _varying(scores))
     error = _neglected(scores) + 1e-14 * float(np.linalg.norm(covariance)) + rounding
-    mean = scores.centre + (offsets + shift).mean(axis=0)
+    mean = scores.centre + (scores.offsets + shift).mean(axis=0)
     shifted = float(np.sqrt(error) * np.sqrt(float(scores.variance.max())))
     return Found(mean, covariance, shifted + doubt, error, error, 1.0, scores.count)
+
+
+def _varying(scores: Scores) -> float:
+    """Return by how much weights vary, to first order, in the head where they vary most."""
+    own = scores.shares * (1 - scores.shares)
+    # A share near 1 is 1 less the others, to all their digits.
+    heads = np.arange(scores.heads)
+    others = scores.shares.copy()
+    others[scores.tops, heads] = 0.0
+    own[scores.tops, heads] = scores.shares[scores.tops, heads] * others.sum(axis=0)
+    return float(np.sqrt((own**2 * scores.variance).sum(axis=0).max()))
 
 
 def _neglected(scores: Scores) -> float:
@@ -46,7 +55,7 @@ def _neglected(scores: Scores) -> float:
         return 4 * scores.length**2
     linear, bent = np.zeros(scores.heads), np.zeros(scores.heads)
     for rows, _ in scores.blocks():
-        away = np.linalg.norm(scores.values(rows)[:, None, :] - scores.offsets, axis=2)
+        away = np.stack([np.linalg.norm(scores.away(rows, head), axis=1) for head in range(scores.heads)], axis=1)
         linear += (scores.shares[rows] ** 2 * scores.variance[rows] * away**2).sum(axis=0)
         bent += (scores.shares[rows] * scores.variance[rows] * away).sum(axis=0)
     straight, curved = float(np.sqrt(linear).mean()), float(bent.mean())

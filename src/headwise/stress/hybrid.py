@@ -131,6 +131,8 @@ def _scrambled(formulas: Conditional, power: int, seed: int, tick: Tick | None) 
     scores, width = formulas.scores, formulas.scores.given.shape[1]
     means, covariances, factors = [], [], np.zeros((scores.heads, scores.heads))
     dimensions = len(formulas.order)
+    # Coefficients are taken from those without noise, lest little noise drowns in rounding.
+    usual = formulas.given(formulas.mean[None]).rows
     for number in range(sobol.SCRAMBLES if dimensions else 1):
         rng = np.random.default_rng([seed, number])
         noise = sobol.normals(dimensions, 2**power, rng) if dimensions else np.zeros((1, 0))
@@ -139,21 +141,22 @@ def _scrambled(formulas: Conditional, power: int, seed: int, tick: Tick | None) 
         for start in range(0, len(noise), size):
             given = formulas.given(formulas.wide_scores(noise[start : start + size]))
             share = len(given.rows) / len(noise)
-            sums += given.rows.sum(axis=0) / len(noise)
-            square += given.rows.T @ given.rows / len(noise)
+            away = given.rows - usual
+            sums += away.sum(axis=0) / len(noise)
+            square += away.T @ away / len(noise)
             part, factor = formulas.within(given)
             inner += share * part
             factors += share * factor / (sobol.SCRAMBLES if dimensions else 1)
-        means.append(sums @ formulas.basis)
+        means.append((sums + usual[0]) @ formulas.basis)
         covariances.append(formulas.basis.T @ (square - np.outer(sums, sums)) @ formulas.basis + inner)
         if tick is not None:
             tick(number + 1, sobol.SCRAMBLES, f"{2**power} Sobol points")
     each, centres = np.array(covariances), np.array(means)
     covariance = each.mean(axis=0) + _bulk_gram(scores, formulas.split, factors)
-
     mean = scores.centre + centres.mean(axis=0)
     traces = np.einsum("bvv->b", each)
-    errors = sobol.spread(centres), sobol.spread(each), sobol.spread(traces)
+    doubt, rounding = scores.rounding(float(np.trace(covariance)), 1.0)
+    errors = sobol.spread(centres) + doubt, sobol.spread(each) + rounding, sobol.spread(traces) + rounding
     return Found(mean, covariance, *errors, 1.0, len(each) * 2**power)
 
 

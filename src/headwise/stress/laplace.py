@@ -55,8 +55,7 @@ class Split:
 def base_vectors(scores: Scores, head: int, split: Split) -> Float[np.ndarray, "r v"]:
     """Return what the coefficients of a head multiply: wide values, and what narrow keys and the bulk sum to."""
     offset, wide, bulk = scores.offsets[head], split.wide, split.bulk
-    values = scores.values(wide) - offset
-    # Without wide keys and the noise of the bulk that is the rounding of the offset: little, but firm copies move by less.
+    values = scores.away(wide, head)
     narrow = is_narrow(scores.deviation[wide, head])
     plain = np.exp(scores.mean[wide[narrow], head] - scores.shift[head]) @ values[narrow]
     if bulk is not None:

@@ -69,7 +69,7 @@ class Scores:
         np.maximum(self.variance, 0.0, out=self.variance)
         # What the highest score is hardly ever below: from there, nothing that always counts is tiny or huge.
         self.shift = (self.mean - 9 * np.sqrt(self.variance)).max(axis=0)
-        self.centre = self._mean_contexts().mean(axis=0)
+        self.centre = (self.given[self.tops] + self._pulls).mean(axis=0)
 
     def _law_blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield rows with means and covariances of their scores; a head at right angles to a key's noise sees none of it."""
@@ -90,17 +90,34 @@ class Scores:
         found = np.exp(self.mean - self.mean.max(axis=0))
         return found / found.sum(axis=0)
 
-    def _mean_contexts(self) -> Float[np.ndarray, "h v"]:
-        return self.shares.T @ self.given
+    @cached_property
+    def tops(self) -> Int[np.ndarray, " h"]:
+        """The key with the highest mean score in each head."""
+        return np.asarray(self.mean.argmax(axis=0))
+
+    @cached_property
+    def _pulls(self) -> Float[np.ndarray, "h v"]:
+        """How far the other keys pull the context of each head at the mean scores from the value of its highest."""
+        others = self.shares.copy()
+        others[self.tops, np.arange(self.heads)] = 0.0
+        near = self.given[self.tops[0]]
+        pulls = -others.sum(axis=0)[:, None] * (self.given[self.tops] - near)
+        for rows in self._rows():
+            pulls += others[rows].T @ (self.given[rows] - near)
+        return pulls
 
     @cached_property
     def offsets(self) -> Float[np.ndarray, "h v"]:
         """Where the context of each head lies at the mean scores, from the centre of all heads."""
-        return self._mean_contexts() - self.centre
+        return self.values(self.tops) + self._pulls
 
     def values(self, rows: slice | Int[np.ndarray, " r"]) -> Float[np.ndarray, "r v"]:
         """Return values from the centre."""
         return self.given[rows] - self.centre
+
+    def away(self, rows: slice | Int[np.ndarray, " r"], head: int) -> Float[np.ndarray, "r v"]:
+        """Return values from the context of a head at the mean scores, to all digits even where that is nearly one of them."""
+        return (self.given[rows] - self.given[self.tops[head]]) - self._pulls[head]
 
     def blocks(self) -> Iterator[tuple[slice, Float[np.ndarray, "b h h"]]]:
         """Yield rows and the covariances of their scores, in bounded memory."""
@@ -126,19 +143,19 @@ class Scores:
     @cached_property
     def length(self) -> float:
         """The largest distance of a value from the centre."""
-        blocks = (self.values(slice(start, start + _BLOCK)) for start in range(0, self.count, _BLOCK))
-        return float(np.sqrt(max(float((block**2).sum(axis=1).max()) for block in blocks)))
+        return float(np.sqrt(max(float((self.values(rows) ** 2).sum(axis=1).max()) for rows in self._rows())))
 
-    def rounding(self, trace: float, *, mended: bool = False) -> tuple[float, float]:
-        """Return what rounding may do to a mean, and to a covariance of some trace, as mean-score contexts are off by a little.
+    def _rows(self) -> Iterator[slice]:
+        """Yield the keys, block by block."""
+        return (slice(start, start + _BLOCK) for start in range(0, self.count, _BLOCK))
 
-        Where that is `mended`, only the values are off by a little, and outputs by as much as their weights vary.
+    def rounding(self, trace: float, vary: float) -> tuple[float, float]:
+        """Return what rounding may do to a mean, and to a covariance of some trace where weights vary by `vary`.
+
+        Values keep their digits from any context (see `away`), so outputs are off by a little of what their weights vary by.
         """
-        doubt = 1e-15 * float(np.abs(self.given).max(initial=0.0))
-        moved = doubt * float(np.sqrt(min(float(self.variance.max()), 1.0)))
-        if mended:
-            moved = min(moved, 1e-14 * self.length * float(np.exp(-0.5 * self.rare)))
-        return doubt, moved * (2 * float(np.sqrt(max(trace, 0.0))) + moved)
+        moved = 1e-14 * self.length * vary
+        return 1e-15 * float(np.abs(self.given).max(initial=0.0)), moved * (2 * float(np.sqrt(max(trace, 0.0))) + moved)
 
     @property
     def certain(self) -> bool:
@@ -166,7 +183,7 @@ class Scores:
         exp(-(l / s)^2 / 2) that turns the odds round, or, if these are too long for that, the moments exp(2 s^2 - 2 l).
         """
         heads = np.arange(self.heads)
-        top = self.mean.argmax(axis=0)
+        top = self.tops
         odds = np.exp(self.mean - self.mean[top, heads])
         odds[top, heads] = 0.0
         below = odds.sum(axis=0)
