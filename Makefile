@@ -46,8 +46,9 @@ clean:
 
 # The browser that pages are tried in.
 .venv/browser.done: .venv/bin/python
-	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || \
-		{ echo "error: the tests need the Debian package chromium. Run as root: apt-get install chromium" >&2; exit 2; }
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get -o DPkg::Lock::Timeout=300 install -y -qq chromium; } \
+		>.venv/browser.log 2>&1 || { tail -n 5 .venv/browser.log >&2; \
+		echo "error: the tests need the Debian package chromium. Run as root: apt-get install chromium" >&2; exit 2; }
 	@touch $@
 
 # The core install and pytest, nothing else: what works here works without any extra.

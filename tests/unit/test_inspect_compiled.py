@@ -98,7 +98,7 @@ def test_what_is_left_to_blocks(monkeypatch):
     assert compiled.rows(Task(torch, q, q, None, rule, 1.0)) is not None
     assert compiled.rows(Task(torch, q.double(), q.double(), None, rule, 1.0)) is None
     assert compiled.rows(Task(torch, q, q, None, rule, 1.0, 5.0)) is None
-    holes = Spans(torch, xp, q.device, 9, 9, table=Table(torch.arange(9) % 2 == 0))
+    holes = Spans(torch, xp, q.device, 9, 9, table=Table((torch.arange(9) % 2 == 0)[None]))
     assert compiled.rows(Task(torch, q, q, None, holes, 1.0)) is None
     monkeypatch.setattr(compiled, "WORTH", 82)
     assert compiled.rows(Task(torch, q, q, None, rule, 1.0)) is None
