@@ -1,12 +1,34 @@
 """Pieces of compiled loops: numba's compiler vectorises these, and no exponential or maximum of floats of its own."""
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 
 F, I = np.float32, np.int32
 LOWEST = I(-0x80000000)
 # Adding and subtracting this rounds a float32 to a whole number.
 ROUND = F(12582912.0)
+
+
+def _same_bits(source: Any, goal: Any) -> Any:
+    def generate(context, builder, _, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], context.get_value_type(goal))
+
+    return goal(source), generate
+
+
+@intrinsic
+def as_word(_, number):  # type: ignore[no-untyped-def]
+    """Return the bits of a float32 as an int32."""
+    return _same_bits(types.float32, types.int32) if number == types.float32 else None
+
+
+@intrinsic
+def as_number(_, word):  # type: ignore[no-untyped-def]
+    """Return the float32 that an int32 has the bits of."""
+    return _same_bits(types.int32, types.float32) if word == types.int32 else None
 
 
 @njit(inline="always")
@@ -17,19 +39,19 @@ def ordered(bits):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True)
 def largest(x):  # type: ignore[no-untyped-def]
-    """Return the largest of some float32 as a whole number of the same order."""
-    bits = x.view(I)
+    """Return the largest of some float32, compared as whole numbers of the same order."""
     top = LOWEST
-    for i in range(len(bits)):
-        key = ordered(bits[i])
+    for i in range(len(x)):
+        key = ordered(as_word(x[i]))
         top = key if key > top else top
-    return top
+    return as_number(ordered(top))
 
 
 @njit(inline="always")
 def exponential(y):  # type: ignore[no-untyped-def]
-    """Return two factors of e^y for -87 <= y <= 0: a number between 0.7 and 1.5, and the bits of a power of two."""
-    k = (y * F(1.44269504) + ROUND) - ROUND
+    """Return e^y for -87 <= y <= 0: a polynomial, and a power of two added to its exponent; not for loose arithmetic."""
+    shifted = y * F(1.44269504) + ROUND
+    k = shifted - ROUND
     r = (y - k * F(0.693359375)) + k * F(2.12194440e-4)
     v = F(1.9875691500e-4)
     v = v * r + F(1.3981999507e-3)
@@ -37,4 +59,4 @@ def exponential(y):  # type: ignore[no-untyped-def]
     v = v * r + F(4.1665795894e-2)
     v = v * r + F(1.6666665459e-1)
     v = v * r + F(5.0000001201e-1)
-    return v * r * r + r + F(1), (I(k) + I(127)) << I(23)
+    return as_number(I(as_word(v * r * r + r + F(1)) + I(as_word(shifted) << I(23))))

@@ -50,7 +50,7 @@ def _found(task: Task, spans: np.ndarray) -> Rows:
 
     def work(place: Place) -> int:
         if not hasattr(own, "space"):
-            own.space = np.empty(fused.WIDTH * (1 + 2 * fused.HEIGHT), dtype=np.float32)
+            own.space = np.empty(2 * fused.HEIGHT * fused.WIDTH, dtype=np.float32)
         tile = _CompiledTile(task, place, arrays)
         at = place.entry, place.groups.start
         given = arrays.keys[at], arrays.values[at], arrays.lengths[at]

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from headwise.core.loops import LOWEST, F, I, exponential, largest, ordered
+from headwise.core.loops import LOWEST, F, I, as_number, as_word, exponential, largest, ordered
 
 _STRICT = {"contract"}
 _LOOSE = {"contract", "reassoc", "nnan", "nsz"}
@@ -16,35 +16,33 @@ PEAK, SECOND, TOTAL, MOMENT, SQUARE, GAIN, SPREAD = range(7)
 
 
 @njit(nogil=True)
-def _second(bits, most):  # type: ignore[no-untyped-def]
-    """Return the second largest of some float32, given the largest; both as whole numbers of the same order."""
-    equal, top = I(0), LOWEST
-    for i in range(len(bits)):
-        key = ordered(bits[i])
+def _second(x, best):  # type: ignore[no-untyped-def]
+    """Return the second largest of some float32, given the largest."""
+    most, equal, top = ordered(as_word(best)), I(0), LOWEST
+    for i in range(len(x)):
+        key = ordered(as_word(x[i]))
         equal += I(key == most)
         key = LOWEST if key == most else key
         top = key if key > top else top
-    return most if equal > 1 else top
+    return best if equal > 1 else as_number(ordered(top))
 
 
 @njit(nogil=True, fastmath=_STRICT)
-def _exponentials(x, peak, terms, power):  # type: ignore[no-untyped-def]
-    """Fill in two factors of e^(x - peak); far below the peak one of them is 0."""
-    bits = power.view(I)
+def _exponentials(x, peak, terms):  # type: ignore[no-untyped-def]
+    """Fill in e^(x - peak); 0 far below the peak."""
     for i in range(len(x)):
         y = x[i] - peak
         seen = y > _FAR
-        terms[i], bits[i] = exponential(y if seen else _FAR)
-        bits[i] = bits[i] if seen else I(0)
+        term = exponential(y if seen else _FAR)
+        terms[i] = term if seen else F(0)
 
 
 @njit(nogil=True, fastmath=_LOOSE)
-def _summed(x, peak, terms, power, lengths):  # type: ignore[no-untyped-def]
-    """Put the factors together, turn scores into squared movements, and return all sums of a row."""
+def _summed(x, peak, terms, lengths):  # type: ignore[no-untyped-def]
+    """Turn scores into squared movements, and return all sums of a row."""
     total = moment = square = gain = spread = F(0)
     for i in range(len(x)):
-        term = terms[i] * power[i]
-        terms[i] = term
+        term = terms[i]
         total += term
         moment += term * (x[i] - peak)
         square += term * term
@@ -75,15 +73,11 @@ def _raised(known, peak, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _row(x, terms, start, r, lengths, known, top, sums, power, one):  # type: ignore[no-untyped-def]
+def _row(x, terms, start, r, lengths, known, top, sums):  # type: ignore[no-untyped-def]
     """Take some scores of a row in; leave their terms, and in place of the scores the squared movements."""
-    word = one.view(I)
-    most = largest(x)
-    word[0] = ordered(most)
-    best = one[0]
+    best = largest(x)
     if best > known[SECOND]:
-        word[0] = ordered(_second(x.view(I), most))
-        known[SECOND] = max(min(np.float64(best), known[PEAK]), known[SECOND], np.float64(one[0]))
+        known[SECOND] = max(min(np.float64(best), known[PEAK]), known[SECOND], np.float64(_second(x, best)))
     if best > known[PEAK]:
         for i in range(len(x)):
             if x[i] == best:
@@ -91,8 +85,8 @@ def _row(x, terms, start, r, lengths, known, top, sums, power, one):  # type: ig
                 break
         _raised(known, np.float64(best), sums)
     peak = F(known[PEAK])
-    _exponentials(x, peak, terms, power)
-    total, moment, square, gain, spread = _summed(x, peak, terms, power, lengths)
+    _exponentials(x, peak, terms)
+    total, moment, square, gain, spread = _summed(x, peak, terms, lengths)
     known[TOTAL] += total
     known[MOMENT] += moment
     known[SQUARE] += square
@@ -117,11 +111,11 @@ def tile(queries, keys, values, lengths, spans, places, state, space):  # type: 
     state
         What is known: (rows, 7) sums, (3, rows) scores kept, (rows,) top keys, (0 to 2, rows, v) sums of values.
     space
-        (WIDTH + 2 HEIGHT WIDTH,) to work in.
+        (2 HEIGHT WIDTH,) to work in.
     """
     known, singles, top, sums = state
     count, products, width = spans.shape[1], sums.shape[0], values.shape[1]
-    power, one, product = space[:WIDTH], np.empty(1, F), np.empty((2 * HEIGHT, width), F)
+    product = np.empty((2 * HEIGHT, width), F)
     for head in range(len(queries) // count):
         for q in range(0, count, HEIGHT):
             high = min(q + HEIGHT, count) - q
@@ -129,7 +123,7 @@ def tile(queries, keys, values, lengths, spans, places, state, space):  # type: 
             first, last = spans[0, q : q + high].min(), spans[1, q : q + high].max()
             for start in range(first, last, WIDTH):
                 stop = min(start + WIDTH, last)
-                block = space[WIDTH : WIDTH + 2 * high * (stop - start)].reshape(2, high, stop - start)
+                block = space[: 2 * high * (stop - start)].reshape(2, high, stop - start)
                 np.dot(queries[rows : rows + high], keys[start:stop].T, block[1])
                 for r in range(high):
                     low, end = max(spans[0, q + r] - start, 0), min(spans[1, q + r], stop) - start
@@ -143,7 +137,7 @@ def tile(queries, keys, values, lengths, spans, places, state, space):  # type: 
                             singles[n, rows + r] = x[at]
                     own = sums[:, rows + r]
                     _row(x[low:end], terms[low:end], start + low, rows + r, lengths[start + low : start + end],
-                         known[rows + r], top, own, power, one)  # fmt: skip
+                         known[rows + r], top, own)  # fmt: skip
                     block[:, r, :low] = F(0)
                     block[:, r, end:] = F(0)
                 if products:

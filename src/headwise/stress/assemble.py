@@ -177,8 +177,18 @@ class Integrals:
                 features = np.concatenate([part.reshape(len(x), -1) for part in cumulants(x, covariance)], axis=1)
                 values = self.scores.values(rows)
                 for grade, weights in enumerate((features @ flat).T):
-                    grams[grade] += (values * weights[:, None]).T @ values
+                    grams[grade] += weighted_gram(values, weights)
         return grams
+
+
+def weighted_gram(values: Float[np.ndarray, "b v"], weights: Float[np.ndarray, " b"]) -> Float[np.ndarray, "v v"]:
+    """Return the sum of w v v^T; as a matrix times its own transpose, for each sign of w, that is half the work."""
+    rooted = values * np.sqrt(np.abs(weights))[:, None]
+    below = weights < 0
+    if not below.any():
+        return rooted.T @ rooted
+    above, under = rooted[~below], rooted[below]
+    return above.T @ above - under.T @ under
 
 
 def _added(own: Float[np.ndarray, "c c"], units: Iterable[tuple[int, int]]) -> float:

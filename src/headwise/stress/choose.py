@@ -92,7 +92,7 @@ def _seconds(scores: Scores, error: float, left: float, rare: float) -> float:
     reach = accuracy.reach(deviation)
     nodes = (2 * (reach * deviation).max(axis=0, initial=0.0) + accuracy.digits + 5) / accuracy.step
     grids = 2 * reach * np.maximum(deviation, 1.0) / accuracy.fine
-    inner = np.minimum(grids, 4 * len(accuracy.scores()))
+    inner = np.minimum(grids, 4 * accuracy.scores)
     single = float((inner.sum(axis=0) * nodes).sum()) * 2e-8
     double = 0.0
     for h, g in np.argwhere(np.triu(scores.coupled, 1)):

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-from headwise.core.loops import F, I, exponential, largest, ordered
+from headwise.core.loops import F, I, as_number, as_word, exponential, largest
 from headwise.stress.random_bits import BLOCK
 
 _STRICT = {"contract"}
@@ -51,35 +51,31 @@ def _bits(key, first, second, a, b):  # type: ignore[no-untyped-def]
         b[i] = U(_turned(y, 17) ^ U(x + y))
 
 
+@njit(inline="always")
+def _log(u):  # type: ignore[no-untyped-def]
+    """Return the logarithm of a positive number, from its exponent and a mantissa between 0.7 and 1.4."""
+    word = as_word(u)
+    power = I(I(word - I(0x3F3504F3)) >> I(23))
+    x = as_number(I(word - I(power << I(23)))) - F(1)
+    y = F(7.0376836292e-2)
+    y = y * x - F(1.1514610310e-1)
+    y = y * x + F(1.1676998740e-1)
+    y = y * x - F(1.2420140846e-1)
+    y = y * x + F(1.4249322787e-1)
+    y = y * x - F(1.6668057665e-1)
+    y = y * x + F(2.0000714765e-1)
+    y = y * x - F(2.4999993993e-1)
+    y = y * x + F(3.3333331174e-1)
+    square = x * x
+    return x + (y * x * square - F(0.5) * square) + F(power) * F(0.693147182)
+
+
 @njit(fastmath=_STRICT)
-def _normals(a, b, space, p, q):  # type: ignore[no-untyped-def]
-    """Box and Muller: the logarithm from exponent and mantissa, sine and cosine from the quarter and the rest."""
-    count = len(a)
-    uniform, mantissa = space[0, :count], space[1, :count]
-    whole, part = uniform.view(I), mantissa.view(I)
-    for i in range(count):
-        uniform[i] = F(a[i]) * F(2.3283064e-10) + F(1.1641532e-10)
-    for i in range(count):
-        part[i] = (whole[i] & I(0x7FFFFF)) | I(0x3F800000)
-    for i in range(count):
-        power = F((whole[i] >> I(23)) - I(127))
-        x = mantissa[i]
-        high = x > F(1.41421356)
-        x = x * F(0.5) if high else x
-        power = power + F(1) if high else power
-        x = x - F(1)
-        y = F(7.0376836292e-2)
-        y = y * x - F(1.1514610310e-1)
-        y = y * x + F(1.1676998740e-1)
-        y = y * x - F(1.2420140846e-1)
-        y = y * x + F(1.4249322787e-1)
-        y = y * x - F(1.6668057665e-1)
-        y = y * x + F(2.0000714765e-1)
-        y = y * x - F(2.4999993993e-1)
-        y = y * x + F(3.3333331174e-1)
-        square = x * x
-        log = x + (y * x * square - F(0.5) * square) + power * F(0.693147182)
-        radius = math.sqrt(max(F(-2) * log, F(0)))
+def _normals(a, b, p, q):  # type: ignore[no-untyped-def]
+    """Box and Muller: a radius, and sine and cosine from the quarter of the circle and the rest, with signs set as bits."""
+    for i in range(len(a)):
+        uniform = F(I(a[i] >> U(1))) * F(2.0**-31) + F(2.0**-32)
+        radius = math.sqrt(max(F(-2) * _log(uniform), F(0)))
         shifted = U(b[i] + U(0x20000000))
         quarter = I(shifted >> U(30))
         d = F(I(shifted & U(0x3FFFFFFF)) - I(0x20000000)) * F(1.4629180792671596e-09)
@@ -88,37 +84,25 @@ def _normals(a, b, space, p, q):  # type: ignore[no-untyped-def]
         cosine = F(1) - F(0.5) * d2 + d2 * d2 * (F(4.1666646e-2) + d2 * (F(-1.3887316e-3) + d2 * F(2.4433157e-5)))
         odd = (quarter & I(1)) != 0
         across = cosine if odd else sine
-        along = -sine if odd else cosine
-        back = (quarter & I(2)) != 0
-        q[i] = -(radius * across) if back else radius * across
-        p[i] = -(radius * along) if back else radius * along
-
-
-@njit
-def _largest(x, space):  # type: ignore[no-untyped-def]
-    space[0, :1].view(I)[0] = ordered(largest(x))
-    return space[0, 0]
-
-
-@njit(fastmath=_LOOSE)
-def _scaled_total(x, factors):  # type: ignore[no-untyped-def]
-    total = F(0)
-    for i in range(len(x)):
-        x[i] *= factors[i]
-        total += x[i]
-    return total
+        along = sine if odd else cosine
+        back = I(I(quarter << I(30)) & I(-0x80000000))
+        q[i] = as_number(I(as_word(radius * across) ^ back))
+        p[i] = as_number(I(as_word(radius * along) ^ I(I(quarter << I(31)) ^ back)))
 
 
 @njit(fastmath=_STRICT)
-def _exponentials(x, top, space):  # type: ignore[no-untyped-def]
-    """Replace scores by exp(score - top) and return their sum: a power of two put together from bits, times a polynomial."""
-    count = len(x)
-    power = space[0, :count]
-    bits = power.view(I)
-    for i in range(count):
-        y = max(x[i] - top, F(-87.0))
-        x[i], bits[i] = exponential(y)
-    return _scaled_total(x, power)
+def _exponentials(x, top):  # type: ignore[no-untyped-def]
+    """Replace scores by exp(score - top)."""
+    for i in range(len(x)):
+        x[i] = exponential(max(x[i] - top, F(-87.0)))
+
+
+@njit(fastmath=_LOOSE)
+def _total(x):  # type: ignore[no-untyped-def]
+    total = F(0)
+    for i in range(len(x)):
+        total += x[i]
+    return total
 
 
 @njit(fastmath=_STRICT)
@@ -155,19 +139,19 @@ def _shared_scores(z, root, mean, x):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _noise(key, draw, start, size, heads, z, words, space):  # type: ignore[no-untyped-def]
+def _noise(key, draw, start, size, heads, z, words, spare):  # type: ignore[no-untyped-def]
     """Fill `z` (heads or one more, keys of a block) with normals; one head takes both numbers of a pair for two keys."""
     a, b = words
     if heads == 1:
         half = (size + 1) // 2
         _bits(key, U(start // 2), U(draw), a[:half], b[:half])
-        _normals(a[:half], b[:half], space, z[0, :half], space[1, :half])
-        z[0, half:size] = space[1, : size - half]
+        _normals(a[:half], b[:half], z[0, :half], spare[:half])
+        z[0, half:size] = spare[: size - half]
         return
     pairs = (heads + 1) // 2
     for pair in range(pairs):
         _bits(key, U(start), U(draw * pairs + pair), a[:size], b[:size])
-        _normals(a[:size], b[:size], space, z[2 * pair, :size], z[2 * pair + 1, :size])
+        _normals(a[:size], b[:size], z[2 * pair, :size], z[2 * pair + 1, :size])
 
 
 @njit
@@ -197,21 +181,22 @@ def weights(key, first, mean, roots, out):  # type: ignore[no-untyped-def]
     """Fill `out` (draws, keys) with weights, averaged over heads; `roots` is (shared, own, special, roots of the special)."""
     heads, count = mean.shape
     blocks = (count + BLOCK - 1) // BLOCK
-    words, space = (np.empty(BLOCK, U), np.empty(BLOCK, U)), np.empty((2, BLOCK), F)
+    words, spare = (np.empty(BLOCK, U), np.empty(BLOCK, U)), np.empty(BLOCK, F)
     z = np.zeros((heads + heads % 2, BLOCK), F)
     x, tops = np.empty((blocks, heads, BLOCK), F), np.empty((heads, blocks), F)
     for draw in range(out.shape[0]):
         total, top = np.zeros(heads), np.full(heads, -np.inf, F)
         for block in range(blocks):
             size = min(BLOCK, count - block * BLOCK)
-            _noise(key, first + draw, block * BLOCK, size, heads, z, words, space)
+            _noise(key, first + draw, block * BLOCK, size, heads, z, words, spare)
             _mix(z, mean, roots, block * BLOCK, x[block])
             for h in range(heads):
                 found = x[block, h, :size]
-                higher = max(top[h], _largest(found, space))
+                higher = max(top[h], largest(found))
                 total[h] *= math.exp(top[h] - higher)
                 top[h] = tops[h, block] = higher
-                total[h] += _exponentials(found, higher, space)
+                _exponentials(found, higher)
+                total[h] += _total(found)
         for block in range(blocks):
             goal = out[draw, block * BLOCK : (block + 1) * BLOCK]
             goal[:] = 0

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from headwise.errors import OptionError
 from headwise.stress import sobol
-from headwise.stress.assemble import Found, Tick
+from headwise.stress.assemble import Found, Tick, weighted_gram
 from headwise.stress.laplace import Split
 from headwise.stress.sampling import STUDENT, contexts_given, roots
 from headwise.stress.scores import Scores, cumulants
@@ -98,8 +98,7 @@ def _bulk_gram(scores: Scores, split: Split, factors: Float[np.ndarray, "h h"]) 
     for rows, covariance in scores.bulk_blocks(split.wide):
         x = scores.bulk_means(rows)[2]
         weights = np.einsum("khg,hg->k", cumulants(x, covariance)[0], factors)
-        values = scores.values(rows)
-        gram += (values * weights[:, None]).T @ values
+        gram += weighted_gram(scores.values(rows), weights)
     return gram
 
 

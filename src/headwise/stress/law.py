@@ -89,7 +89,7 @@ class Law(Shown):
         size = float(np.linalg.norm(self.found.covariance))
         if size > 0:
             return self.covariance_error / size
-        nothing = max(1e-14 * self.scores.length**2, (1e-14 * float(np.abs(self.scores.given).max())) ** 2)
+        nothing = max(1e-14 * self.scores.length**2, (1e-14 * self.scores.largest) ** 2)
         return 0.0 if self.covariance_error <= nothing else np.inf
 
     @property
@@ -297,7 +297,7 @@ def _checked(queries: object, random_keys: object, values: object) -> tuple[np.n
     if found.ndim != 2 or found.shape[1] == 0:
         raise ShapeError("law", f"values must have shape (k, v), but its shape is {found.shape}")
     arrays.check_agree("law", "k", {"values": len(found), "means": random_keys.count})
-    size = float(np.abs(found).max())
+    size = max(float(found.max()), -float(found.min()))
     if size and not _SMALLEST < size < _LARGEST:
         problem = f"the largest value must be between {_SMALLEST:g} and {_LARGEST:g} in size, but it is {size:g}"
         raise OptionError("law", problem, "Scale values.")

@@ -79,9 +79,15 @@ class Accuracy:
         weights = np.exp(-0.5 * nodes**2)
         return nodes, weights / weights.sum()
 
-    def scores(self) -> Float[np.ndarray, " x"]:
-        """Return the scores at which x exp(-x), x = e^score, is not negligible."""
-        return np.arange(-self.digits - 1, np.log(self.digits) + 1.5, self.fine)
+    def span(self) -> tuple[float, float]:
+        """Return between which scores x exp(-x), x = e^score, is not negligible."""
+        return -self.digits - 1, float(np.log(self.digits)) + 1.5
+
+    @property
+    def scores(self) -> int:
+        """How many scores of one key are looked at, about, if it is wide."""
+        low, high = self.span()
+        return int(np.ceil((high - low) / self.fine))
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,9 @@ class Tilted:
 
 
 def tilted(u: Float[np.ndarray, " u"], m: Float[np.ndarray, " k"], s: Float[np.ndarray, " k"], accuracy: Accuracy) -> Tilted:
-    """Integrate every key, m and s being mean and standard deviation of its score."""
+    """Integrate every key, m and s being mean and standard deviation of its score; keys that are alike are integrated once."""
+    firsts, places, counts = _alike(m, s)
+    m, s = m[firsts], s[firsts]
     log_mass = np.zeros(len(u))
     means, variances = np.empty((2, len(u), len(m)))
     edges = [*_BINS, np.inf]
@@ -102,15 +110,22 @@ def tilted(u: Float[np.ndarray, " u"], m: Float[np.ndarray, " k"], s: Float[np.n
     for group in np.unique(groups):
         chosen = np.flatnonzero(groups == group)
         if edges[group - 1] >= WIDE:
-            work, nodes = _wide, len(accuracy.scores())
+            work, nodes = _wide, accuracy.scores
         else:
             work, nodes = _narrow, len(accuracy.noise(float(s[chosen].max()))[0])
         size = max(1, _SPACE // (len(u) * nodes))
         for start in range(0, len(chosen), size):
             rows = chosen[start : start + size]
             log_g0, means[:, rows], variances[:, rows] = work(u, m[rows], s[rows], accuracy)
-            log_mass += log_g0.sum(axis=1)
-    return Tilted(log_mass, means, variances)
+            log_mass += log_g0 @ counts[rows]
+    return Tilted(log_mass, means[:, places], variances[:, places])
+
+
+def _alike(m: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return one key of each law of scores (the same up to rounding), which of them each key is like, and how many are."""
+    both = np.round(m + 1j * np.log(np.maximum(s, 1e-300)), 14)
+    _, firsts, places, counts = np.unique(both, return_index=True, return_inverse=True, return_counts=True)
+    return firsts, places, counts
 
 
 def is_narrow(s: np.ndarray) -> np.ndarray:
@@ -139,13 +154,18 @@ def _wide(u: np.ndarray, m: np.ndarray, s: np.ndarray, accuracy: Accuracy) -> tu
     """Integrate over the score: E exp(-x) is the integral of x exp(-x) Phi, by parts, which any width leaves short."""
     from scipy.special import ndtr  # noqa: PLC0415  slow to load
 
-    scores = accuracy.scores()
+    # Scores lie on a grid that the nodes in u are a part of, so that their differences are few.
+    parts = int(np.ceil(accuracy.step / accuracy.fine))
+    fine = accuracy.step / parts
+    scores = np.arange(*accuracy.span(), fine)
     x = np.exp(scores)
-    kernel = x * np.exp(-x) * accuracy.fine
-    away = (scores - (u[:, None] + m)[:, :, None]) / s[:, None]
-    total = ndtr(away) @ kernel
-    density = np.exp(-0.5 * away**2)
-    first, second = (density @ (kernel * factor) / (np.sqrt(2 * np.pi) * s) for factor in (1.0, x))
+    kernel = x * np.exp(-x) * fine
+    differences = scores[0] - u[-1] + fine * np.arange((len(u) - 1) * parts + len(scores))
+    away = (differences - m[:, None]) / s[:, None]
+    place = parts * np.arange(len(u))[::-1, None] + np.arange(len(scores))
+    total = (ndtr(away)[:, place] @ kernel).T
+    density = (np.exp(-0.5 * away**2) / (np.sqrt(2 * np.pi) * s[:, None]))[:, place]
+    first, second = (density @ kernel).T, (density @ (kernel * x)).T
     with np.errstate(divide="ignore", invalid="ignore"):
         log_total, first, second = np.log(total), first / total, second / total
     gone = total <= 0

@@ -59,7 +59,7 @@ def normals(key: tuple[int, int], draws: np.ndarray, count: int, heads: int) -> 
 
 def _normal(key: tuple[int, int], first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = bits(key, first, second)
-    uniform = a.astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
+    uniform = (a >> np.uint32(1)).astype(np.float32) * np.float32(2.0**-31) + np.float32(2.0**-32)
     radius = np.sqrt(-2 * np.log(np.minimum(uniform, np.float32(1.0))))
     angle = b.astype(np.int32).astype(np.float64) * (2 * np.pi * 2.0**-32)
     return (radius * np.cos(angle)).astype(np.float32), (radius * np.sin(angle)).astype(np.float32)

@@ -145,6 +145,11 @@ class Scores:
         """The largest distance of a value from the centre."""
         return float(np.sqrt(max(float((self.values(rows) ** 2).sum(axis=1).max()) for rows in self._rows())))
 
+    @cached_property
+    def largest(self) -> float:
+        """The largest entry of a value, without its sign."""
+        return max(float(self.given.max()), -float(self.given.min()))
+
     def _rows(self) -> Iterator[slice]:
         """Yield the keys, block by block."""
         return (slice(start, start + _BLOCK) for start in range(0, self.count, _BLOCK))
@@ -155,13 +160,12 @@ class Scores:
         Values keep their digits from any context (see `away`), so outputs are off by a little of what their weights vary by.
         """
         moved = 1e-14 * self.length * vary
-        return 1e-15 * float(np.abs(self.given).max(initial=0.0)), moved * (2 * float(np.sqrt(max(trace, 0.0))) + moved)
+        return 1e-15 * self.largest, moved * (2 * float(np.sqrt(max(trace, 0.0))) + moved)
 
     @property
     def certain(self) -> bool:
         """Whether the output cannot vary: one key, one value, or no noise."""
-        size = float(np.abs(self.given).max(initial=0.0))
-        return self.count == 1 or float(self.variance.max()) == 0 or self.length <= 1e-14 * size
+        return self.count == 1 or float(self.variance.max()) == 0 or self.length <= 1e-14 * self.largest
 
     @cached_property
     def spread(self) -> float:
@@ -220,7 +224,7 @@ class Scores:
         second, fourth = w - 1, _fourth(w)
         # The cumulants of a very noisy key say little about it, however small they are.
         calm = variance < _CALM
-        order = np.argsort(np.where(calm, 4 * log_mean + np.log(fourth + 1e-300), np.inf), kind="stable")
+        order = np.argsort(np.where(calm, 4 * log_mean + np.log(fourth + 1e-300), np.inf))
         size = np.exp(np.minimum(log_mean[order], 150.0))
         down = max(4.0, 1 + float(np.sqrt(2 * self.rare))) * self.deviation[order, head]
         always = np.exp(np.minimum(self.mean[order, head] - self.shift[head] - down, 150.0))
@@ -247,7 +251,7 @@ class Scores:
             second, third = cumulants(x, covariance)
             parts = [plain, extra, second[:, *upper], third.reshape(len(x), -1)]
             sums += np.concatenate(parts, axis=1).T @ values
-            fourth += (x**4 * _fourth(np.exp(self.variance[rows]))).sum(axis=0)
+            fourth += ((x**2) ** 2 * _fourth(np.exp(self.variance[rows]))).sum(axis=0)
         second = np.empty((heads, heads, width))
         second[upper] = sums[2 * heads : -(heads**2)]
         second[upper[::-1]] = second[upper]
@@ -287,4 +291,4 @@ def cumulants(
 
 def _fourth(w: np.ndarray) -> np.ndarray:
     """Return the fourth cumulant of a lognormal of mean 1 whose score has the variance log w."""
-    return np.asarray((w - 1) ** 2 * np.maximum(w**4 + 2 * w**3 + 3 * w**2 - 6, 0.0))
+    return np.asarray((w - 1) ** 2 * np.maximum(((w + 2) * w + 3) * w**2 - 6, 0.0))
