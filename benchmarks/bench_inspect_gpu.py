@@ -1,6 +1,7 @@
 """Statistics of heads on a GPU: time against the attention that torch runs there, errors against a float64 map, memory."""
 
 import statistics
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,21 +41,24 @@ def cudnn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def milliseconds(works: dict[str, Callable[[], object]], rounds: int, queued: int = 1) -> dict[str, float]:
-    """Return the median time of each, all in turns; `queued` calls at a time, as the layers of a model are."""
+def milliseconds(works: dict[str, Callable[[], object]], seconds: float = 0.4) -> dict[str, float]:
+    """Return the median time of each, called over and over so that the power limit has settled; all of them twice, in turns."""
     times: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(rounds + 2):
+    for _ in range(2):
         for name, work in works.items():
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            work()
             torch.cuda.synchronize()
-            start.record()
-            for _ in range(queued):
-                work()
-            end.record()
-            torch.cuda.synchronize()
-            if turn > 1:
-                times[name].append(start.elapsed_time(end) / queued)
-    return {name: statistics.median(found) for name, found in times.items()}
+            begun, found = time.perf_counter(), []
+            while time.perf_counter() - begun < seconds:
+                pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(8)]
+                for start, end in pairs:
+                    start.record()
+                    work()
+                    end.record()
+                torch.cuda.synchronize()
+                found += [start.elapsed_time(end) for start, end in pairs]
+            times[name].append(statistics.median(found[len(found) // 4 :]))
+    return {name: statistics.mean(found) for name, found in times.items()}
 
 
 def speed() -> None:
@@ -71,7 +75,7 @@ def speed() -> None:
         works = {"cuDNN": lambda q=q, k=k, v=v: cudnn(q, k, v)} | {
             name: lambda task=task: launch.rows(task) for name, task in tasks.items()
         }
-        times = milliseconds(works, 9 if count > 40000 else 31, max(1, (1 << 16) // count))
+        times = milliseconds(works)
         for name, goals in GOALS.items():
             ratio, goal = times[name] / times["cuDNN"], goals[place]
             line = f"{count:>7} tokens, {name:<24} {times[name]:>9.3f} ms; cuDNN {times['cuDNN']:>8.3f} ms  ratio {ratio:.3f}"
@@ -102,7 +106,7 @@ def against_the_map() -> None:
         moved = torch.where(hidden, 0.0, scores).mul_(weights)
         return lse, top, lse - moved.sum(-1), weights.square().sum(-1), moved.square_().sum(-1), weights[..., 0]
 
-    times = milliseconds({"map": eager, "ours": lambda: launch.rows(task)}, 5)
+    times = milliseconds({"map": eager, "ours": lambda: launch.rows(task)})
     sizes = {}
     for name, work in (("map", eager), ("ours", lambda: launch.rows(task))):
         torch.cuda.empty_cache()

@@ -27,7 +27,7 @@ CASES = {
     "sink": (1, 2, 2, 77, 120, 64, {"sink": True}),
     "both ways": (1, 1, 1, 70, 70, 128, {"causal": False, "window": 9}),
     "half": (1, 1, 1, 70, 70, 64, {"dtype": torch.float16}),
-    "bound": (1, 1, 1, 70, 70, 64, {"bound": True}),
+    "far": (1, 2, 1, 200, 200, 64, {"far": True}),
 }
 
 
@@ -37,6 +37,9 @@ def task_of(name, values, noise):
     random = torch.Generator().manual_seed(7)
     shapes = (batch, heads, queries, width), (batch, groups, keys, width), (batch, groups, keys, width)
     q, k, v = (torch.randn(shape, generator=random).to(given.get("dtype", torch.float32)) for shape in shapes)
+    if "far" in given:
+        # A bound on their scores says too little of some rows.
+        q[:, :, 100:] *= 8
     table = segments = sinks = None
     if "padding" in given:
         seen = torch.zeros(batch, 1, 1, keys, dtype=torch.bool)
@@ -59,8 +62,6 @@ def compare(name):
     """Run one case with and without values and noise; meant for a process whose Triton interprets."""
     from headwise.inspect.gpu import launch
 
-    if name == "bound":
-        launch._MANY = 0
     for values, noise in ((False, False), (True, False), (True, True)):
         task, exact = task_of(name, values, noise)
         found, wanted = launch.rows(task), blocks.rows(exact)
@@ -70,10 +71,12 @@ def compare(name):
                 assert x is None, field
                 continue
             same = (x == y) | (torch.isinf(x) & torch.isinf(y))
-            error = torch.where(same, 0.0, (x.double() - y).abs() / (1 + y.abs())).max()
-            # Sensitivity is a difference of sums: its rounding is a part of gain times squared value length.
-            limit = 0.5 if field == "top_index" else 2e-3 if field == "sensitivity" or task.queries.dtype.itemsize < 4 else 2e-5
-            assert error < limit, (name, field, float(error))
+            error = torch.where(same, 0.0, (x.double() - y).abs() / (1 + y.abs()))
+            limit = torch.tensor(0.5 if field == "top_index" else 2e-3 if task.queries.dtype.itemsize < 4 else 2e-5)
+            if field == "sensitivity":
+                # A difference of sums: its rounding is a part of gain times squared value length.
+                limit = limit + 1e-6 * wanted.gain * exact.values.square().sum(-1).max()
+            assert bool((error < limit).all()), (name, field, float((error / limit).max()))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton is made for Linux only")

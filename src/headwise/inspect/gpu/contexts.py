@@ -5,11 +5,14 @@ import triton.language as tl
 
 from headwise.inspect.gpu.tiles import LOG2E, LOWEST, lanes, met, peaked, placed, ranged, scored, summed_up
 
+# Nats that a bound on the scores may be above 0: below this many, squares of weights cannot vanish.
+CLOSE = tl.constexpr(27.0)
+
 
 @triton.jit
 def _taken(t, grows, start, values, sides, entry, head, qs, scale, top, second, chunk, ref, ref4, l, e, p2, g, acc, wide, side,
-           D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr, CAP: tl.constexpr, NOISE: tl.constexpr,
-           HALF: tl.constexpr, FIXED: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+           D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr, CAP: tl.constexpr,
+           NOISE: tl.constexpr, HALF: tl.constexpr, FIXED: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Take a tile into the running sums, which are relative to `ref`: the maximum so far, or a bound known beforehand."""
     top, second, chunk = peaked(lanes(t, BM, BN), start, top, second, chunk, BM, BN, CHUNK)
     if not FIXED:
@@ -52,22 +55,39 @@ def _taken(t, grows, start, values, sides, entry, head, qs, scale, top, second, 
 
 
 @triton.jit(do_not_specialize=["NQ", "NK", "HEADS", "SHARED", "TOGETHER", "Z"])
-def statistics(queries, keys, values, sides, SINKS, FIRST, LAST, BOUND, CONTEXT, OUT, CODE, NQ, NK, scale, cap,
+def statistics(queries, keys, values, sides, SINKS, FIRST, LAST, BOUND, DONE, CONTEXT, OUT, CODE, NQ, NK, scale, cap,
                HEADS, SHARED, TOGETHER, Z, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr,
                CAP: tl.constexpr, SINK: tl.constexpr, NOISE: tl.constexpr, HALF: tl.constexpr, FIXED: tl.constexpr,
-               PRECISION: tl.constexpr):  # fmt: skip
-    """Everything about BM rows of one head, their contexts, and with NOISE the sensitivity; single keys are left out."""
+               REST: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+    """Everything about BM rows of one head, their contexts, and with NOISE the sensitivity; single keys are left out.
+
+    With FIXED, sums are relative to 40 octaves below |q| max|k|, which no score exceeds by more: no running maximum is needed.
+    Where that may be too far above the largest score, squares of weights would vanish, and the rows are left to a second run
+    with REST, which takes those only.
+    """
     z, entry, head, shared, r0 = placed(NQ, HEADS, SHARED, TOGETHER, Z, BM)
     rows = r0 + tl.arange(0, BM)
-    live = rows < NQ
     o = z.to(tl.int64) * NQ + rows
     step = Z.to(tl.int64) * NQ
+    live = rows < NQ
     first, last, start, whole, end, before, behind = ranged(FIRST, LAST, entry, rows, NQ, BN)
+    bound = tl.load(BOUND + o, mask=live, other=0.0) if FIXED else tl.zeros([BM], tl.float32)
+    if FIXED or REST:
+        if FIXED:
+            taken = tl.max(bound, 0) * scale < CLOSE
+            tl.store(DONE + tl.program_id(0), taken.to(tl.int8))
+        else:
+            taken = tl.load(DONE + tl.program_id(0)) == 0
+        # The loops of rows that are left out are empty.
+        live = tl.where(taken, rows, NQ) < NQ
+        end = tl.where(taken, end, whole)
+        before = tl.where(taken, before, 0)
+        behind = tl.where(taken, behind, 0)
     q = tl.reshape(queries.load([entry, head, r0, 0]), [BM, D])
     top = tl.full([BM, 4], LOWEST, tl.float32)
     second = tl.full([BM, 4], LOWEST, tl.float32)
     chunk = tl.zeros([BM, 4], tl.int32)
-    ref = tl.load(BOUND + o, mask=live, other=0.0) if FIXED else tl.full([BM], LOWEST, tl.float32)
+    ref = bound - 40.0 / (scale * LOG2E) if FIXED else tl.full([BM], LOWEST, tl.float32)
     ref4 = tl.full([BM, 4], LOWEST, tl.float32)
     l = tl.zeros([BM, 4], tl.float32)
     e = tl.zeros([BM, 4], tl.float32)
@@ -80,20 +100,27 @@ def statistics(queries, keys, values, sides, SINKS, FIRST, LAST, BOUND, CONTEXT,
     for k in tl.range(whole, end, BN):
         t, grows = scored(q, keys, entry, shared, k, first, last, cap, D, BN, CAP, False, PRECISION)
         top, second, chunk, ref, ref4, l, e, p2, g, acc, wide, side = _taken(
-            t, grows, k, values, sides, entry, shared, qs, scale, top, second, chunk, ref, ref4, l, e, p2, g, acc, wide, side,
-            D, BM, BN, CHUNK, CAP, NOISE, HALF, FIXED, PRECISION)  # fmt: skip
+            t, grows, k, values, sides, entry, shared, qs, scale, top, second, chunk, ref, ref4, l, e, p2, g, acc, wide,
+            side, D, BM, BN, CHUNK, CAP, NOISE, HALF, FIXED, PRECISION)  # fmt: skip
     for i in tl.range(0, before + behind):
         k = tl.where(i < before, start + i * BN, end + (i - before) * BN)
         t, grows = scored(q, keys, entry, shared, k, first, last, cap, D, BN, CAP, True, PRECISION)
         top, second, chunk, ref, ref4, l, e, p2, g, acc, wide, side = _taken(
-            t, grows, k, values, sides, entry, shared, qs, scale, top, second, chunk, ref, ref4, l, e, p2, g, acc, wide, side,
-            D, BM, BN, CHUNK, CAP, NOISE, HALF, FIXED, PRECISION)  # fmt: skip
+            t, grows, k, values, sides, entry, shared, qs, scale, top, second, chunk, ref, ref4, l, e, p2, g, acc, wide,
+            side, D, BM, BN, CHUNK, CAP, NOISE, HALF, FIXED, PRECISION)  # fmt: skip
 
     most, other, code = met(top, second, chunk)
     sink = tl.load(SINKS + head) if SINK else 0.0
     share = summed_up(OUT, CODE, o, step, live, last > first, most, ref, other, code, tl.sum(l, 1), tl.sum(e, 1),
                       tl.sum(p2, 1), tl.sum(g, 1), scale, sink, SINK)  # fmt: skip
-    c = tl.where(share[:, None] > 0, acc * share[:, None], 0.0)
+    part = share
+    if FIXED:
+        # Relative to a running maximum the largest p is 1, here it is rounded. Where it is nearly all there is, the context is
+        # a value and the spread about it a small difference, if contexts are divided by what p was rounded to.
+        p = tl.exp2(most * qs - ref * qs)
+        l = tl.sum(l, 1)
+        part = share * l / (l + (p.to(CONTEXT.dtype.element_ty).to(tl.float32) - p))
+    c = tl.where(share[:, None] > 0, acc * part[:, None], 0.0)
     tl.store(CONTEXT + o[:, None] * D + tl.arange(0, D)[None, :], c.to(CONTEXT.dtype.element_ty), mask=live[:, None])
     if NOISE:
         # sum w |v - c|^2 = sum w |v|^2 - 2 c . sum w v + |c|^2 sum w; the side product holds |v|^2 in three parts, then 1.

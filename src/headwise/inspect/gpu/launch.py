@@ -8,7 +8,7 @@ from triton.runtime.errors import OutOfResources
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from headwise.arrays import Array
-from headwise.inspect.gpu import contexts
+from headwise.inspect.gpu import contexts, lengths
 from headwise.inspect.gpu import rows as plain_rows
 from headwise.inspect.ranges import tables
 from headwise.inspect.task import Rows, Task
@@ -17,14 +17,11 @@ from headwise.inspect.task import Rows, Task
 CHUNK = 8
 # Bytes of keys that the second-level cache holds for heads that run together.
 _CACHE = 16 << 20
-# With fewer keys than these a bound on the scores costs more than it saves.
-_MANY = 1 << 14
-# Below this many nats between a row's largest score and its bound, squares of weights cannot vanish.
-_CLOSE = 27.0
+# Rows that are read at a time where nothing else is done with them.
+_READ = 32
 # By head width: rows, keys, warps, stages, registers a thread. Measured on one H200.
 _ROWS = {32: (128, 128, 8, 3, 128), 64: (128, 128, 8, 3, 128), 128: (128, 128, 8, 2, 128), 256: (128, 64, 8, 3, None)}
-_CONTEXT = {32: (128, 64, 8, 3, None), 64: (128, 64, 8, 3, None), 128: (64, 64, 4, 3, 168), 256: (128, 64, 8, 2, None)}
-_BOUNDED = _CONTEXT | {128: (128, 64, 8, 2, 128)}
+_CONTEXT = {32: (128, 64, 8, 3, None), 64: (128, 64, 8, 3, None), 128: (128, 64, 8, 2, 128), 256: (128, 64, 8, 2, None)}
 _NOISE = {32: (64, 64, 4, 3, 168), 64: (64, 64, 4, 3, 168), 128: (64, 64, 4, 2, None), 256: (64, 64, 8, 2, None)}
 _SINGLE = (64, 32, 4, 2, None)  # float32 needs twice the room
 
@@ -45,13 +42,14 @@ class _Ready:
     def width(self) -> int:
         return int(self.queries.shape[-1])
 
-    def tile(self, *, bounded: bool) -> tuple[int, int, int, int, int | None]:
+    @property
+    def tile(self) -> tuple[int, int, int, int, int | None]:
         """Return rows, keys, warps, stages and registers of the main program."""
         if self.queries.dtype == self.task.torch.float32:
             return _SINGLE
-        if self.values is None:
-            return _ROWS[self.width]
-        return (_NOISE if self.task.sensitivity else _BOUNDED if bounded else _CONTEXT)[self.width]
+        if self.values is not None:
+            return (_NOISE if self.task.sensitivity else _CONTEXT)[self.width]
+        return _ROWS[self.width]
 
     @property
     def precision(self) -> str:
@@ -117,9 +115,7 @@ def _started(ready: _Ready, out: Array, code: Array) -> Array | None:
     task, torch = ready.task, ready.task.torch
     batch, heads, count, _ = ready.queries.shape
     groups, keys = ready.keys.shape[1:3]
-    noisy = task.values is not None and task.sensitivity
-    bounded = ready.values is not None and not noisy and keys >= _MANY and _bounded(ready, out[5])
-    high, wide, warps, stages, registers = ready.tile(bounded=bounded)
+    high, wide, warps, stages, registers = ready.tile
     options = {"num_warps": warps, "num_stages": stages} | ({} if registers is None else {"maxnreg": registers})
     z, shared = batch * heads, heads // groups
     room = max(1, _CACHE // (keys * ready.width * ready.keys.element_size()))
@@ -135,44 +131,45 @@ def _started(ready: _Ready, out: Array, code: Array) -> Array | None:
     if ready.values is None:
         plain_rows.statistics[grid](queries, described, sinks, ready.first, ready.last, out, code, *sizes, **fixed)
         return None
-    values = _described(ready.values, wide)
+    values, noisy = _described(ready.values, wide), task.sensitivity
     sides = _described(_sides(ready.values, torch), wide) if noisy else values
+    half = ready.queries.dtype == torch.float16
     context = torch.empty(batch, heads, count, ready.width, device=out.device, dtype=ready.queries.dtype)
-    contexts.statistics[grid](
-        queries, described, values, sides, sinks, ready.first, ready.last, out[5], context, out, code, *sizes, **fixed,
-        NOISE=noisy, HALF=ready.queries.dtype == torch.float16, FIXED=bounded,
-    )  # fmt: skip
+    # Second scores are written last, where bounds were read before. 40 octaves are too many for float16.
+    bounds = out[5]
+    if not half:
+        _bound(ready, bounds)
+    done = torch.empty(grid, device=out.device, dtype=torch.int8)
+    for bounded in (False,) if half else (True, False):
+        contexts.statistics[grid](
+            queries, described, values, sides, sinks, ready.first, ready.last, bounds, done, context, out, code, *sizes,
+            **fixed, NOISE=noisy, HALF=half, FIXED=bounded, REST=not (half or bounded),
+        )  # fmt: skip
     return context
 
 
-def _bounded(ready: _Ready, place: Array) -> bool:
-    """Write a reference for each row that no score exceeds by more than 40 octaves; say whether it is close enough for all.
-
-    With it no running maximum is needed. |q| max|k| bounds scores; where it is far above the largest score, squares of weights
-    would vanish, so that it is used only where even the lowest possible score is close.
-    """
-    task, torch = ready.task, ready.task.torch
-    if ready.queries.dtype == torch.float16:
-        return False
-    norm = torch.linalg.vector_norm
-    longest = norm(ready.keys, dim=-1, dtype=torch.float32).amax(-1)
-    longest = longest.repeat_interleave(ready.queries.shape[1] // ready.keys.shape[1], dim=1)
-    bound = norm(ready.queries, dim=-1, dtype=torch.float32).mul_(longest[..., None])
-    if float(bound.amax()) * task.scale >= _CLOSE:
-        return False
-    torch.sub(bound.view_as(place), 40.0 / (task.scale * 1.4426950408889634), out=place)
-    return True
+def _bound(ready: _Ready, out: Array) -> None:
+    """Write for each query what none of its raw scores exceeds."""
+    torch, queries, keys = ready.task.torch, ready.queries, ready.keys
+    batch, groups, count, width = keys.shape
+    longest = torch.zeros(batch * groups, device=keys.device, dtype=torch.int32)
+    lengths.longest[triton.cdiv(count, _READ), batch * groups](
+        keys, longest, *keys.stride()[:3], count, groups, D=width, BR=_READ
+    )
+    heads, count = queries.shape[1:3]
+    lengths.bounds[triton.cdiv(count, _READ), batch * heads](
+        queries, longest.view(torch.float32), out, *queries.stride()[:3], count, heads, heads // groups, D=width, BR=_READ
+    )
 
 
 def _sides(values: Array, torch: Any) -> Array:
     """Return for each value its squared length in three parts of its own dtype, then 1, then zeros: 16 columns."""
-    left = torch.linalg.vector_norm(values, dim=-1, dtype=torch.float32).square()
-    sides = torch.zeros(*values.shape[:-1], 16, device=values.device, dtype=values.dtype)
-    for column in range(3):
-        sides[..., column] = left.to(values.dtype)
-        left = left - sides[..., column].to(torch.float32)
-    sides[..., 3] = 1.0
-    return sides
+    batch, groups, count, width = values.shape
+    found = torch.empty(batch, groups, count, 16, device=values.device, dtype=values.dtype)
+    lengths.sides[triton.cdiv(count, _READ), batch * groups](
+        values, found, *values.stride()[:3], count, groups, D=width, BR=_READ
+    )
+    return found
 
 
 def _single_keys(ready: _Ready, out: Array, code: Array) -> Array:
@@ -180,11 +177,11 @@ def _single_keys(ready: _Ready, out: Array, code: Array) -> Array:
     task, torch = ready.task, ready.task.torch
     batch, heads, count, width = ready.queries.shape
     weights = torch.empty(4, *code.shape, device=out.device, dtype=torch.float32)
-    high = 8 if width == 256 else 16
+    high = 1024 // width
     plain_rows.single_keys[(triton.cdiv(count, high), batch * heads)](
         ready.queries, ready.keys, ready.first, ready.last, ready.text, out, code, weights, *ready.queries.stride()[:3],
         *ready.keys.stride()[:3], count, ready.keys.shape[2], task.scale, ready.cap, heads, heads // ready.keys.shape[1],
-        batch * heads, D=width, BR=high, CHUNK=CHUNK, CAP=task.softcap is not None, num_warps=4,
+        batch * heads, D=width, BR=high, CHUNK=CHUNK, CAP=task.softcap is not None, num_warps=2,
     )  # fmt: skip
     return weights
 

@@ -1,0 +1,45 @@
+"""GPU programs that read rows once before the main ones: bounds on scores, and squared lengths beside values."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _squares(X, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
+    """Return which rows a program has of which head, which of them there are, and their squared lengths."""
+    z = tl.program_id(1)
+    rows = tl.program_id(0) * BR + tl.arange(0, BR)
+    live = rows < N
+    X += (z // HEADS).to(tl.int64) * xb + (z % HEADS).to(tl.int64) * xh
+    x = tl.load(X + rows[:, None].to(tl.int64) * xn + tl.arange(0, D)[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+    return z, rows, live, tl.sum(x * x, 1)
+
+
+@triton.jit(do_not_specialize=["N", "HEADS"])
+def longest(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
+    """Raise for each head a number to its largest length; bits of floats that are not negative have their order."""
+    z, _, _, square = _squares(X, xb, xh, xn, N, HEADS, D, BR)
+    tl.atomic_max(OUT + z, tl.sqrt(tl.max(square, 0)).to(tl.int32, bitcast=True))
+
+
+@triton.jit(do_not_specialize=["N", "HEADS", "SHARED"])
+def bounds(X, LONGEST, OUT, xb, xh, xn, N, HEADS, SHARED, D: tl.constexpr, BR: tl.constexpr):
+    """Store for each query what none of its raw scores exceeds: its length times that of the longest key."""
+    z, rows, live, square = _squares(X, xb, xh, xn, N, HEADS, D, BR)
+    group = (z // HEADS) * (HEADS // SHARED) + (z % HEADS) // SHARED
+    tl.store(OUT + z.to(tl.int64) * N + rows, tl.sqrt(square) * tl.load(LONGEST + group), mask=live)
+
+
+@triton.jit(do_not_specialize=["N", "HEADS"])
+def sides(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
+    """Store for each row its squared length in three parts of its own type, then 1, then zeros: 16 columns."""
+    z, rows, live, left = _squares(X, xb, xh, xn, N, HEADS, D, BR)
+    KIND: tl.constexpr = X.dtype.element_ty
+    column = tl.arange(0, 16)[None, :]
+    found = tl.where(column == 3, 1.0, tl.zeros([BR, 16], tl.float32))
+    for n in tl.static_range(3):
+        part = left.to(KIND).to(tl.float32)
+        found = tl.where(column == n, part[:, None], found)
+        left -= part
+    place = z.to(tl.int64) * N + rows
+    tl.store(OUT + place[:, None] * 16 + column, found.to(KIND), mask=live[:, None])
