@@ -192,6 +192,23 @@ def test_rare_lengths(count, scale, variance, tolerance, method, heads):
     assert abs(found.weights_sum - 1) <= 0.1 * tolerance
 
 
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize(("gap", "deviation"), [(28.0, 2.03), (20.0, 2.5), (40.0, 3.0), (12.0, 2.1), (60.0, 4.0), (9.0, 1.9)])
+@pytest.mark.parametrize("heads", [1, 2])
+def test_rare_turns_of_two_noisy_keys(gap, deviation, tolerance, heads):
+    """Both scores vary, and the weight of the lower key is made of scores far below where weights are felt."""
+    keys = hw.RandomKeys(np.diag([gap, 0.0]), isotropic=deviation**2 / 2)
+    found = law(np.ones((heads, 2)), keys, np.array([[0.0], [1.0]]), method="pairs", tolerance=tolerance)
+    spread = np.sqrt(2) * deviation
+    z, step = np.linspace(-24, 24, 200_001, retstep=True)
+    density = np.exp(-0.5 * z**2) * step / np.sqrt(2 * np.pi)
+    weight = 1 / (1 + np.exp(gap + spread * z))
+    mean = density @ weight
+    assert abs(found.mean[0] - mean) <= found.mean_error
+    assert abs(found.variance - density @ (weight - mean) ** 2) <= found.variance_error
+    assert found.met
+
+
 @pytest.mark.parametrize("scales", [(1.0, 30.0), (30.0, 1.0), (0.1, 30.0), (100.0, 0.01), (20.0, 35.0)])
 @pytest.mark.parametrize("variance", [0.5, 0.02])
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-6])

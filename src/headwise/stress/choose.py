@@ -130,6 +130,7 @@ def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | Non
         enough = max(seen, 2 * found.rounding_error)
         less = left * min(0.1, 0.1 * enough / found.bulk_error) if found.bulk_error > 0.9 * enough else left
         room = 0.9 * enough if less < left else enough - found.bulk_error
+        room -= min(found.cut_error, 0.2 * enough)
         rule = found.covariance_error - found.bulk_error - found.cut_error
         finer = max(error * min(1e-2, 0.5 * room / rule), _FINEST) if rule > room else error
         aims = finer, less, rarer

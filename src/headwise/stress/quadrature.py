@@ -80,8 +80,11 @@ class Accuracy:
         return nodes, weights / weights.sum()
 
     def span(self) -> tuple[float, float]:
-        """Return between which scores x exp(-x), x = e^score, is not negligible."""
-        return -self.digits - 1, float(np.log(self.digits)) + 1.5
+        """Return between which scores x exp(-x), x = e^score, is not negligible.
+
+        Where the output moves in rare draws only, a covariance of e^-rare is made of x as small as e^(-rare / 2).
+        """
+        return -self.digits - 1 - self.rare / 2, float(np.log(self.digits)) + 1.5
 
     @property
     def scores(self) -> int:
