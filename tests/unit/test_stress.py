@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from noisy_settings import setting
 from scipy.special import ndtri
+from threadpoolctl import threadpool_limits
 
 import headwise as hw
 from headwise.cli import main
@@ -48,6 +49,18 @@ def test_the_same_seed_gives_the_same_law(method):
     one, same, other = (law(3 * E[:2], KEYS, E, method=method, tolerance=0.05, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.covariance, same.covariance)
     assert (one.covariance != other.covariance).any()
+
+
+@pytest.mark.parametrize("method", ["pairs", "hybrid", "montecarlo", "delta"])
+def test_threads_change_nothing(rng, method):
+    means = rng.normal(size=(3000, 16)) / 4
+    keys = hw.RandomKeys(means, isotropic=1e-2, along_mean={0: 0.5, 1: 0.5})
+    values, found = rng.normal(size=(3000, 40)), []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(law(4 * means[:3], keys, values, method=method, tolerance=0.1, seed=3))
+    np.testing.assert_array_equal(found[0].covariance, found[1].covariance)
+    np.testing.assert_array_equal(found[0].mean, found[1].mean)
 
 
 def test_interrupted_sampling_keeps_what_it_has():

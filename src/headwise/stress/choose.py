@@ -16,6 +16,7 @@ from headwise.stress.sampling import Block, montecarlo
 from headwise.stress.scores import Scores
 
 METHODS = ("laplace", "pairs", "hybrid", "montecarlo", "delta")
+_INTEGRALS = ("laplace", "pairs")
 # Seconds of integration beyond which sampling is tried instead.
 _PATIENCE = 60.0
 _FINEST = 1e-15
@@ -41,17 +42,18 @@ def solved(scores: Scores, method: str, tolerance: float, seed: int, tick: Tick 
     if scores.certain:
         return Answer(delta(scores, block), "delta", "the output is certain")
     chosen, reason = (method, "asked for") if method != "auto" else _fitting(scores, tolerance)
+    _check_independent(scores, chosen)
     stopped = False
-    if chosen == "delta":
-        found = delta(scores, block)
-    elif chosen in ("laplace", "pairs"):
-        _check_independent(scores, chosen)
-        with nullcontext() if scores.count * scores.heads <= _FEW else one_blas_thread():
+    # One thread, so that sums are rounded alike on every machine; where all is small, asking for it takes longer than the rest.
+    with nullcontext() if scores.count * scores.heads <= _FEW and chosen in _INTEGRALS else one_blas_thread():
+        if chosen == "delta":
+            found = delta(scores, block)
+        elif chosen in _INTEGRALS:
             found = _integrated(scores, tolerance, block, tick)
-    elif chosen == "hybrid" and block is None:
-        found, stopped = hybrid(scores, tolerance, seed, tick)
-    else:
-        found, stopped = montecarlo(scores, tolerance, seed, tick, block)
+        elif chosen == "hybrid" and block is None:
+            found, stopped = hybrid(scores, tolerance, seed, tick)
+        else:
+            found, stopped = montecarlo(scores, tolerance, seed, tick, block)
     return Answer(found, chosen, _said(found, chosen, reason, tolerance, stopped=stopped))
 
 
