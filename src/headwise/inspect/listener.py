@@ -59,7 +59,7 @@ class Layer:
             "collision_keys": torch.where(rows.purity > 0, 1 / rows.purity.clamp(min=1e-38), 0.0),
             "margin": torch.where(finite, rows.top_score - rows.second_score, 0.0),
             "sensitivity": rows.sensitivity,
-            "context_square": None if rows.context is None else rows.context.double().square().sum(-1),
+            "context_square": None if rows.context is None else rows.context.square().sum(-1, dtype=torch.float64),
         }
 
         def summed(column: Array) -> np.ndarray:
