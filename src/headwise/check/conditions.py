@@ -9,10 +9,11 @@ from headwise.check.evaluate import Values, value
 from headwise.check.expressions import Expressions, expression
 from headwise.check.phrases import LARGE, SMALL
 from headwise.check.tokens import Token
-from headwise.check.tree import Node, Place, Symbol, symbols
+from headwise.check.tree import Node, Place, Relation, Symbol, symbols
 from headwise.check.unreadable import Unreadable
 
 _TURNED = {"≫": "≪", "≪": "≫", ">": "<", "<": ">", "≥": "≤", "≤": "≥"}
+_OPPOSITE = {"large": "small", "small": "large"}
 # A scale that is above this is large.
 _ALREADY_LARGE = 5.0
 
@@ -64,15 +65,54 @@ def conditions(clause: Clause, known: AbstractSet[str]) -> list[Condition]:
         for condition in _related(left, sign, right, place, known)
     ]
     words = set(clause.words)
+    if words & {"close", "near"} and words & {"zero", "nothing"}:
+        words.add("small")
     if any(token.text in ("|", "‖") for token in clause.tokens):
         return found  # |t| large leaves the sign open
     if not words & (LARGE | SMALL | {"negative"}):
         return found
     size = "negative" if words & {"negative", "minus"} else "large" if words & LARGE else "small"
     said = Condition(*place, "", size)
-    if words & {"not", "no", "never"}:
+    if size in _OPPOSITE and _falling(clause.tokens):
+        said = replace(said, size=_OPPOSITE[size])
+    if words & {"not", "no", "never", "cannot", "neither", "nor"}:
         said = Condition(*place, "", "", high=1.0) if size == "large" else Condition(*place, "")
     return [*found, *(replace(said, scale=name) for name in dict.fromkeys(_names(clause.tokens)))]
+
+
+def relations_in(clause: Clause, known: AbstractSet[str]) -> list[Relation]:
+    """Return the inequalities of a clause whose sides are expressions."""
+    sides, signs = _sides(clause.tokens)
+    found = []
+    for left, sign, right in zip(sides, signs, sides[1:], strict=False):
+        if sign in _TURNED and left and right:
+            try:
+                found.append(Relation(left[0].start, right[-1].end, expression(left, known), expression(right, known), sign))
+            except Unreadable:
+                continue
+    return found
+
+
+def holds_at(relation: Relation, scales: Mapping[str, float]) -> bool:
+    """Say whether an inequality between numbers holds; one that cannot be told is not held against anybody."""
+    try:
+        left, right = (float(value(side, Values({}, scales=scales))[0, 0]) for side in (relation.left, relation.right))
+    except (Unreadable, KeyError, IndexError):
+        return True
+    return left >= right if relation.sign in ("≫", ">", "≥") else left <= right
+
+
+def _falling(tokens: Sequence[Token]) -> bool:
+    """Say whether what is called large or small falls as its scale grows: 1/t."""
+    try:
+        node = expression([token for token in tokens if token.kind != "word"], frozenset())
+        found = [
+            float(value(node, Values({}, scales={symbol.said: scale for symbol in symbols(node)}))[0, 0])
+            for scale in (2.0, 3.0)
+        ]
+    except (Unreadable, KeyError, IndexError):
+        return False
+    return found[1] < found[0]
 
 
 def _sides(tokens: Sequence[Token]) -> tuple[list[list[Token]], list[str]]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwise.check.clauses import RELATIONS, Clause, clauses, is_name, outside, restatements
-from headwise.check.conditions import Condition, conditions
+from headwise.check.conditions import Condition, conditions, relations_in
 from headwise.check.expressions import Expressions, expression
-from headwise.check.phrases import APPROVAL, FILLERS, LARGE, SMALL, as_signs, refuse_hedges
+from headwise.check.phrases import APPROVAL, FILLERS, LARGE, OPERATIONS, SMALL, as_signs, refuse_hedges
 from headwise.check.tokens import Token, tokens
 from headwise.check.tree import Node, Number, Product, Relation, Symbol, symbols
 from headwise.check.unreadable import Unreadable
@@ -27,10 +27,11 @@ class Item:
 
 @dataclass(frozen=True)
 class Written:
-    """Everything that was read: what is given, and what is said of scales."""
+    """Everything that was read: what is given, what is said of scales, and the inequalities in which it was said."""
 
     items: tuple[Item, ...]
     conditions: tuple[Condition, ...]
+    relations: tuple[Relation, ...] = ()
 
 
 def read(
@@ -67,8 +68,10 @@ def read(
     items: list[Item] = []
     said: list[Condition] = []
     left: list[Token] = []
+    compared: list[Relation] = []
     for clause in clauses(restatements(every) if restated else every, known):
         refuse_hedges(clause.tokens)
+        _refuse_operations(clause)
         bare = _without_fillers(clause)
         if not bare.tokens or (is_name(bare.tokens) and clause.leads & {"for", "where", "with", "such"}):
             continue  # for all i
@@ -78,13 +81,27 @@ def read(
             found = _labelled(bare, known) if labels else _item(bare, known, asked, relations=relations)
             items += [found] if found is not None else []
         else:
-            said += conditions(clause, known)
+            heard = conditions(clause, known)
+            if not heard and said and clause.leads == {"and"} and "negative" in clause.words:
+                heard = [replace(said[-1], size="negative")]  # t is large and negative
+            said += heard
+            compared += relations_in(clause, known)
             left += [token for token in bare.tokens if token.kind == "word"]
     if not items:
         if left:
             raise Expressions(left, known).unknown()
         raise Unreadable("expected an expression, but this is the end", len(text), len(text) + 1)
-    return Written(tuple(items), tuple(said))
+    return Written(tuple(items), tuple(said), tuple(compared))
+
+
+def _refuse_operations(clause: Clause) -> None:
+    """Refuse an answer of which a part is said in words: the inverse of A A^T, the average of v_a and v_b."""
+    if clause.follows or clause.leads - {"and"}:
+        return
+    for token, after in zip(clause.tokens, (*clause.tokens[1:], None), strict=True):
+        named = after is not None and after.text.lower() == "temperature"
+        if token.kind == "word" and token.text.lower() in OPERATIONS and not named:
+            raise Unreadable(f"expected a formula, but {token.text!r} says a part of it in words", token.start, token.end)
 
 
 def _without_fillers(clause: Clause) -> Clause:

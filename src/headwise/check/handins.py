@@ -4,7 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwise.check.phrases import HEDGES
@@ -47,13 +47,23 @@ def parsed(text: str, kind: str, sheet: Sheet, name: str = "hand-in") -> Handin:
     if kind == ".md":
         return _markdown(text, sheet)
     try:
-        data = tomllib.loads(text) if kind == ".toml" else json.loads(text)
+        data = tomllib.loads(text) if kind == ".toml" else json.loads(text, object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:
         why = str(error) if not isinstance(error, RecursionError) else "it nests too deep"
         raise FileError("", f"{name}: the hand-in must be {kind[1:].upper()}, but {why}") from None
     if not isinstance(data, Mapping):
         raise FileError("", f"{name}: the hand-in must name parts, but it is a {type(data).__name__}")
     return _gathered(((key, [answer]) for key, answer in _flat(data.get("answers", data), "", sheet)), sheet)
+
+
+def _pairs(given: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON; of an answer that comes twice the first is kept by another name, so that it is noted."""
+    found: dict[str, object] = {}
+    for key, value in given:
+        if key in found:
+            found[f"{key}: the first of two answers"] = found.pop(key)
+        found[key] = value
+    return found
 
 
 def _gathered(given: Iterator[tuple[str, list[str]]], sheet: Sheet) -> Handin:
@@ -88,9 +98,10 @@ def _flat(data: object, above: str, sheet: Sheet) -> Iterator[tuple[str, str]]:
 def _markdown(text: str, sheet: Sheet) -> Handin:
     """Take what stands under each heading."""
     heads = list(_HEADING.finditer(text))
-    ends = [*(head.start() for head in heads[1:]), len(text)]
+    ends = [head.start() for head in heads[1:]] + [len(text)] * bool(heads)
     bodies = [(head[1], text[head.end() : end].strip().replace("**", "")) for head, end in zip(heads, ends, strict=True)]
-    return _gathered(((head, _under(body, _part(head, sheet), sheet)) for head, body in bodies if body), sheet)
+    found = _gathered(((head, _under(body, _part(head, sheet), sheet)) for head, body in bodies if body), sheet)
+    return found if heads else replace(found, notes=["there is no heading that names a part, such as # b.ii"])
 
 
 def _under(body: str, part: str | None, sheet: Sheet) -> list[str]:

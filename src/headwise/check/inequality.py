@@ -10,6 +10,7 @@ from headwise.check.evaluate import value
 from headwise.check.grammar import Written
 from headwise.check.properties import weights_of
 from headwise.check.python import as_python
+from headwise.check.repairs import Mistake
 from headwise.check.scope import SCALAR, free, shape, words
 from headwise.check.tree import Relation
 from headwise.check.unreadable import Unreadable
@@ -41,17 +42,18 @@ def refuted(relation: Relation, deadline: float) -> Counterexample | None:
     """Return an instance on which the inequality and the weight of key j disagree, if there is one."""
     for number in range(4):
         for level in _LEVELS:
-            gaps = [_gap(relation, number, size, level, deadline)[0] for size in (-20.0, 20.0, 40.0, 80.0)]
+            gaps = [_gap(relation, number, size, level, deadline)[0] for size in (-20.0, 40.0, 80.0, 160.0)]
             if not gaps[0] < 0 < gaps[1] < gaps[2] < gaps[3]:
-                return _example(relation, number, 20.0 if gaps[1] <= 0 else -20.0 if gaps[0] >= 0 else 80.0, level, deadline)
+                return _example(relation, number, 40.0 if gaps[1] <= 0 else -20.0 if gaps[0] >= 0 else 160.0, level, deadline)
     return None
 
 
-def not_enough(relation: Relation) -> list[str]:
-    """Remark on an inequality that asks only for larger."""
-    if relation.sign in ("≫", "≪"):
-        return []
-    return [f"larger is not enough: the gap must be large against log n (with ten keys {math.log(9 * 999):.1f} for 99.9%)"]
+def not_enough(relation: Relation, deadline: float) -> tuple[Mistake, Counterexample] | None:
+    """Return the mistake of an inequality that asks only for larger, with keys for which it holds by a little."""
+    if relation.sign in ("≫", "≪") or _gap(relation, 0, 1.0, 0.0, deadline)[0] <= 0:
+        return None
+    said = f"Larger is not enough: the gap must be large against log n (with ten keys {math.log(9 * 999):.1f} for 99.9%)."
+    return Mistake("the margin is missing", said), _example(relation, 0, 1.0, 0.0, deadline)
 
 
 def _gap(

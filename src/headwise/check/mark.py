@@ -1,11 +1,13 @@
 """One answer, from its text to a verdict."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headwise.check.conditions import sizes
+from headwise.check.conditions import holds_at, sizes
 from headwise.check.given import Given, as_read, given
+from headwise.check.grammar import Written
 from headwise.check.heads import same_queries, unsteady
 from headwise.check.inequality import inequality, not_enough, refuted
 from headwise.check.limits import SECONDS, Outcome, Reading, decided
@@ -20,6 +22,10 @@ from headwise.check.verdict import Counterexample, Verdict
 from headwise.check.words import word
 
 _MOST_SCALES = 4
+# What makes an inequality one for some keys only.
+_FOR_ONE = re.compile(r"\b(?:some|exists?|at least one)\b|∃|\\exists\b", re.IGNORECASE)
+# A scale and a noise at which conditions on both are tried.
+_SCALE, _NOISE = 10.0, 1e-16
 # Reading, trying and looking for known mistakes take no longer than this together.
 _TRYING, _ALL = 0.5 * SECONDS, 0.8 * SECONDS
 
@@ -50,12 +56,16 @@ def judged(problem: Problem, text: str) -> Verdict:
 
 def _condition(problem: Problem, text: str) -> Verdict:
     """Mark an inequality between scores."""
-    relation = inequality(as_read(problem, text))
-    example = refuted(relation, time.monotonic() + _ALL)
+    for one in _FOR_ONE.finditer(text):
+        raise Unreadable("expected an inequality for every other key, but this is said of some", *one.span())
+    relation, deadline = inequality(as_read(problem, text)), time.monotonic() + _ALL
+    example = refuted(relation, deadline)
     if example is not None:
         return _wrong(problem, text, example.sentence, None, example=example)
-    remarks = not_enough(relation)
-    return Verdict(problem.part, text, "remark" if remarks else "right", remarks)
+    missing = not_enough(relation, deadline)
+    if missing is not None:
+        return _wrong(problem, text, missing[1].sentence, missing[0], example=missing[1])
+    return Verdict(problem.part, text, "right")
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class _Marking:
     def verdict(self) -> Verdict:
         written = as_read(self.problem, self.text)
         found = given(self.wanted, written)
+        self.refuse_loud(written)
         items, remarks, misfit = self.shaped(found.items)
         if misfit is not None:
             self.refuse_others(found, items, holds=False)
@@ -93,6 +104,16 @@ class _Marking:
             scale_for_one_percent=outcome.scale if not outcome.fixed and outcome.way == "large" else None,
             errors=outcome.errors if self.wanted.limit else (),
         )
+
+    def refuse_loud(self, written: Written) -> None:
+        """Refuse scales that are to outgrow the noise, which is small only beside them: t >> 1/alpha."""
+        name = self.wanted.world.vanishing
+        for one in written.relations:
+            named = {symbol.said for side in (one.left, one.right) for symbol in symbols(side)}
+            if name in named and not holds_at(one, {**dict.fromkeys(named, _SCALE), name: _NOISE}):
+                raise Unreadable(
+                    f"the noise {name} is small beside any scale here, but this asks for the contrary", one.start, one.end
+                )
 
     def shaped(self, items: Mapping[str, Node]) -> tuple[dict[str, Node], list[str], Counterexample | None]:
         """Check shapes; a row for a column is turned, with a remark."""

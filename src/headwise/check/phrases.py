@@ -36,6 +36,11 @@ FILLERS = {
     "product", "simply", "both", "also", "i", "a", "would", "at", "design", "desired", "required", "optimal", "first",
     "second", "head", "heads",
 }  # fmt: skip
+# What a formula must say, for words around it are let go.
+OPERATIONS = {
+    "inverse", "pseudoinverse", "average", "averages", "averaged", "mean", "mixture", "midpoint", "halfway", "transpose",
+    "transposed", "negated", "opposite", "half", "twice", "times", "scaled", "rescaled", "multiplied", "divided", "squared",
+}  # fmt: skip
 # What may stand behind an answer.
 APPROVAL = {"works", "suffices", "holds", "does"}
 # Words that say what a sign says; the longest are tried first.

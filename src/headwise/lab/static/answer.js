@@ -301,7 +301,7 @@ function answerMount(el, host) {
   out.append(answerFigures([], "Python is at work …"));
   if (host.canAsk) host.ask("parts", {}).then(({ parts }) => { if (!stopped) form.name(parts); }, () => {});
   check();
-  return { stop: () => { stopped = true; } };
+  return { stop: () => { stopped = true; }, resume: check };
 }
 
 export const answerPanel = {

@@ -151,7 +151,7 @@ function copyMount(el, host) {
     aims.element,
   );
   draw();
-  return { stop() {} };
+  return { stop() {}, resume: decide };
 }
 
 /** A row whose shadow in the view is moved to a point. */

@@ -301,7 +301,7 @@ function extractMount(el, host) {
   );
   update();
   compare();
-  return { stop: () => { stopped = true; } };
+  return { stop: () => { stopped = true; }, resume: compare };
 }
 
 /** The Python lines that give the same matrix. */

@@ -122,6 +122,7 @@ function render({ model, el }) {
   ask?.onChange?.((alive) => {
     notice.hidden = alive;
     notice.textContent = alive ? "" : "The server has stopped. What you see stays; start headwise lab again and this page goes on.";
+    if (alive) mounted?.resume?.();
   });
 
   const fromAddress = () => {

@@ -173,7 +173,7 @@ function noiseMount(el, host) {
   questions.follow();
   curveHere();
   update();
-  return { stop: () => { questions.found.stopped = true; } };
+  return { stop: () => { questions.found.stopped = true; }, resume: () => questions.follow() };
 }
 
 /** The Python lines that give the same numbers. */
