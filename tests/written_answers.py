@@ -41,6 +41,7 @@ ANSWERS = [
     ("b.ii", "t(k_a+k_b), 1/t large", WRONG, ""),
     ("b.ii", "t(k_a+k_b), 1/t small", RIGHT, ""),
     ("b.ii", "t(k_a+k_b), t close to zero", WRONG, ""),
+    ("b.ii", "(100000 - t)(k_a+k_b), t large", NOT, ""),
     ("b.ii", "k_a + k_b, scaled by a large constant", NOT, ""),
     ("c.i", "t(mu_a+mu_b), t >> 1/alpha", NOT, ""),
     ("c.i", "t(mu_a+mu_b), t >> 1/sqrt(alpha)", NOT, ""),

@@ -45,6 +45,20 @@ def test_stated_errors_of_samples_cover(method):
     assert missed <= 8
 
 
+@pytest.mark.parametrize("method", ["hybrid", "montecarlo"])
+@pytest.mark.parametrize(("scale", "seed"), [(100.0, 0), (100.0, 1), (1e4, 0), (1e4, 1), (1e4, 2)])
+def test_flips_that_no_draw_has_seen(method, scale, seed, monkeypatch):
+    """The output moves in one draw of a million: samples that show nothing of it say that they may have missed it."""
+    monkeypatch.setattr("headwise.stress.sampling._DRAWS", 1 << 17)
+    keys = hw.RandomKeys(np.eye(4), isotropic=0.02)
+    truth = law(scale * np.eye(4)[0], keys, np.eye(4), tolerance=1e-4)
+    found = law(scale * np.eye(4)[0], keys, np.eye(4), method=method, seed=seed)
+    assert 1e-6 < truth.variance < 2e-6
+    assert abs(found.variance - truth.variance) <= found.variance_error
+    assert norm(found.mean - truth.mean) <= found.mean_error
+    assert not found.met
+
+
 def test_hybrid_with_a_bulk(rng):
     """Enough keys that most are summed by formulas; the certificate covers what they miss."""
     means = rng.normal(size=(400, 16))

@@ -132,6 +132,9 @@ def tried(wanted: Property, reading: Reading, deadline: float) -> Outcome:
         trials = _climbed(wanted, reading, number, ladder, deadline)
         first = first or [(size or rung, trial.error) for size, rung, trial in trials]
         if not _holds(wanted, [trial for *_, trial in trials], fixed=fixed):
+            if wanted.limit and all(trial.error <= trial.floor for *_, trial in trials):
+                node = next(iter(reading.items.values()))
+                raise Unreadable("scores are so large here that rounding hides how far off this is", node.start, node.end)
             failure = _telling(wanted, reading, number, trials)
             return Outcome(holds=False, errors=tuple(first), fixed=fixed, failure=failure)
     scale = _one_percent(wanted, reading, first, deadline) if wanted.limit else None

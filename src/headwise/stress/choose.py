@@ -24,6 +24,8 @@ _FINEST = 1e-15
 _UNSEEN = 1e-30
 # What the bulk may be off by, in units of the error that rules are chosen for: a rule is off by some forty.
 _BULK = 60.0
+# So many times the samples are out of reach.
+_HOPELESS = 1e6
 # With so few scores nothing takes long.
 _FEW = 64
 
@@ -65,7 +67,10 @@ def _said(found: Found, method: str, reason: str, tolerance: float, *, stopped: 
         return said
     said = f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}"
     if method in ("hybrid", "montecarlo"):
-        return f"{said}; {(error / tolerance) ** 2:.3g} times the samples would reach it"
+        more = (error / tolerance) ** 2
+        return (
+            f"{said}; {more:.3g} times the samples would reach it" if more < _HOPELESS else f"{said}; no sample would reach it"
+        )
     return f"{said}; " + ('"pairs" does better' if method == "delta" else "that is all that float64 allows, or a minute")
 
 

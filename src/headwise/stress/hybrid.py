@@ -16,6 +16,7 @@ from headwise.stress.assemble import Found, Tick, weighted_gram
 from headwise.stress.laplace import Split
 from headwise.stress.sampling import STUDENT, contexts_given, roots
 from headwise.stress.scores import Scores, cumulants
+from headwise.stress.unseen import allowance
 
 _MOST_POINTS = 14
 _MOST_DIMENSIONS = 21_000
@@ -155,7 +156,8 @@ def _scrambled(formulas: Conditional, power: int, seed: int, tick: Tick | None) 
     mean = scores.centre + centres.mean(axis=0)
     traces = np.einsum("bvv->b", each)
     doubt, rounding = scores.rounding(float(np.trace(covariance)), 1.0)
-    errors = sobol.spread(centres) + doubt, sobol.spread(each) + rounding, sobol.spread(traces) + rounding
+    shift, more = allowance(scores, len(each) * 2**power)
+    errors = sobol.spread(centres) + doubt + shift, sobol.spread(each) + rounding + more, sobol.spread(traces) + rounding + more
     return Found(mean, covariance, *errors, 1.0, len(each) * 2**power)
 
 

@@ -23,6 +23,8 @@ from headwise.stress.scores import Scores
 
 # Squares of values, and sums of them, stay far inside the range of floats.
 _SMALLEST, _LARGEST = 1e-70, 1e70
+# Single precision holds no more.
+_LARGEST_SCORE = 1e30
 
 
 def check_seed(function: str, given: object) -> int:
@@ -278,6 +280,13 @@ def law(
         raise OptionError("law", f"tolerance must be positive, but got {tolerance!r}")
     check_seed("law", seed)
     scores = Scores(heads, random_keys, small)
+    largest = float(max(np.abs(scores.mean).max(), scores.deviation.max()))
+    if not largest < _LARGEST_SCORE:
+        raise OptionError(
+            "law",
+            f"scores must be below {_LARGEST_SCORE:g}, but the largest is {largest:.3g}",
+            "Divide the queries by a number.",
+        )
     answer = solved(scores, method, float(tolerance), int(seed), progress)
     made: dict[str, Any] = {}
     if per_head:

@@ -8,6 +8,7 @@ from jaxtyping import Float, Float32, Int
 from headwise.stress.assemble import Found, Tick
 from headwise.stress.random_bits import normals
 from headwise.stress.scores import Scores
+from headwise.stress.unseen import allowance
 
 _SPACE = 1 << 21
 BATCHES = 32
@@ -154,7 +155,7 @@ def montecarlo(scores: Scores, tolerance: float, seed: int, tick: Tick | None, b
                 sums[1, batch] += right.sum(axis=0)
                 second[batch] += left.T @ right
             draws += size
-            found = _moments(scores, sums, second, draws)
+            found = _moments(scores, sums, second, draws, block)
             norm = max(float(np.linalg.norm(found.covariance)), 1e-300)
             floor = _rounding(scores, found.covariance)[1]
             chance, goal = found.covariance_error - floor, max(tolerance * norm - floor, floor)
@@ -174,8 +175,8 @@ def _rounding(scores: Scores, covariance: Float[np.ndarray, "v v"]) -> tuple[flo
     return doubt, doubt * (2 * float(np.sqrt(max(float(np.trace(covariance)), 0.0))) + doubt)
 
 
-def _moments(scores: Scores, sums: np.ndarray, second: np.ndarray, draws: int) -> Found:
-    """Return mean and covariance with errors from the spread between batches."""
+def _moments(scores: Scores, sums: np.ndarray, second: np.ndarray, draws: int, block: Block) -> Found:
+    """Return mean and covariance with errors from the spread between batches, and for what no batch has seen."""
     left, right = sums / draws
     each = second / draws - left[:, :, None] * right[:, None, :]
     each *= draws / max(draws - 1, 1)
@@ -189,5 +190,6 @@ def _moments(scores: Scores, sums: np.ndarray, second: np.ndarray, draws: int) -
 
     traces = np.einsum("bvv->b", each)
     doubt, rounding = _rounding(scores, covariance)
-    errors = error(left) + doubt, error(each) + rounding, error(traces) + rounding
+    shift, more = allowance(scores, draws * BATCHES, block)
+    errors = error(left) + doubt + shift, error(each) + rounding + more, error(traces) + rounding + more
     return Found(scores.centre + total[0], covariance, *errors, 1.0, draws * BATCHES)

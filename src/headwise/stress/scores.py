@@ -56,6 +56,7 @@ class Scores:
         self.coupled = np.zeros((self.heads, self.heads), dtype=bool)
         self._law: Float[np.ndarray, "k h h"] | None = None
         self._chosen: dict[float, np.ndarray] = {}
+        self.unseen: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # by the power of two of the draws
         if self.count * self.heads**2 <= _KEPT:
             self._law = np.empty((self.count, self.heads, self.heads))
         for rows, mean, covariance in self._law_blocks():
