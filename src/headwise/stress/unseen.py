@@ -55,7 +55,9 @@ def _moves(scores: Scores, head: int, chance: float) -> tuple[Float[np.ndarray, 
         rows = felt[part]
         away = behind[rows, None]
         with np.errstate(over="ignore"):
-            moved = 1 / (1 + np.exp(away - spread[rows, None] * noise)) - 1 / (1 + np.exp(away))
+            weight, grown = 1 / (1 + np.exp(away)), spread[rows, None] * noise
+            # What is linear in the noise shows in any sample.
+            moved = np.maximum(1 / (1 + np.exp(away - grown)) - weight * (1 + (1 - weight) * grown), 0.0)
         far = np.where(rows == top, 2 * scores.length, np.linalg.norm(scores.away(rows, head), axis=1))
         first[part], second[part] = far * (moved @ mass), far**2 * (moved**2 @ mass)
     return first, second
