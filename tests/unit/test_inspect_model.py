@@ -7,9 +7,11 @@ import torch
 import transformers
 from naive_map import naive
 
+from headwise.errors import OptionError
 from headwise.inspect import model as inspect_model
 from headwise.inspect.listener import Listener
 from headwise.inspect.report import STATISTICS
+from headwise.inspect.texts import TextError
 
 MODELS = {name: getattr(tiny_models, name) for name in ("bert", "llama", "gemma2", "gemma3", "gpt2", "gpt_oss")}
 IDS = np.random.default_rng(3).integers(4, 14, 23)
@@ -220,3 +222,37 @@ def test_a_model_that_hides_its_attention():
     with pytest.raises(UnsupportedModelError) as caught:
         inspect_model(Plain(), IDS)
     assert str(caught.value) == "model(): model must be a transformers model, but it is a Plain."
+
+
+def test_windows_shorter_than_a_short_text_keep_no_words():
+    """Weights of a part of a text are not shown as those of the whole."""
+    report = inspect_model("demo", "The animal was too tired", window=4)
+    assert report.words is None
+    assert all(layer.weights is None for layer in report.layers)
+    with pytest.raises(OptionError, match="read as a whole, but it is longer"):
+        report.ties("animal", "tired")
+
+
+@pytest.mark.parametrize("ids", [[101, 999_999, 102], [101, -1, 102]])
+def test_tokens_that_the_model_does_not_have(ids):
+    with pytest.raises(TextError, match=r"^model\(\): token ids must be the model's, 0 to 30521, but there is (999999|-1)\.$"):
+        inspect_model("demo", [ids])
+
+
+@pytest.mark.parametrize("calls", [1, 4, 9])
+def test_a_run_that_is_stopped_says_how_far_it_came(calls):
+    heard = []
+
+    def stop(done, total, stage):
+        if done == total:
+            heard.append(stage)
+        if len(heard) > calls:
+            raise KeyboardInterrupt
+
+    report = inspect_model("demo", " ".join(["word"] * 300), window=64, batch=1, progress=stop)
+    assert not report.complete
+    told = [layer.rows for layer in report.layers]
+    assert 0 < max(told) < 302
+    assert report.tokens == max(told)
+    assert report.notes[0].startswith(f"stopped early: {len(told)} of 6 layers have been looked at, at ")
+    assert report.notes[0].endswith("of 302 tokens")

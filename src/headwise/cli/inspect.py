@@ -73,9 +73,12 @@ def _read(name: str) -> str:
 def _check_out(path: Path | None, endings: tuple[str, ...], texts: tuple[str, ...]) -> None:
     if path is None:
         return
+    from headwise.inspect.writing import check_ready  # noqa: PLC0415
+
     if path.suffix not in endings:
         option = "--html" if ".html" in endings else "--out"
         raise OptionError("", f"{option} must end in {' or '.join(endings)}, but got {str(path)!r}")
+    check_ready(path)
     if not path.resolve().parent.is_dir():
         raise FileError("", f"{path}: the folder must exist, but there is none")
     check_no_input(path, texts)

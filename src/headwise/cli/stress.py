@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwise.cli.frame import PLACE, check_no_input, json_option, print_json, print_shown, progress_bar
-from headwise.errors import OptionError
+from headwise.errors import FileError, OptionError
 
 if TYPE_CHECKING:
     from headwise.core.random_keys import RandomKeys
@@ -38,14 +38,7 @@ def stress(queries: str, means: str, values: str, **options: Any) -> None:  # no
     from headwise.files import read_array, write_array  # noqa: PLC0415
     from headwise.stress import curve, law, remedies  # noqa: PLC0415
 
-    if (options["with_remedies"] or options["curve_file"]) and options["target"] is None:
-        raise OptionError("", "--remedies and --curve need --target, but it is missing")
-    inputs = [place for place in (queries, means, values, options["target"], options["diagonal"]) if place is not None]
-    for out in (options["out"], options["curve_file"]):
-        if out is not None:
-            check_no_input(Path(out), inputs)
-    if options["curve_file"] is not None and Path(options["curve_file"]).suffix != ".svg":
-        raise OptionError("", f"--curve must end in .svg, but got {options['curve_file']!r}")
+    _check_options([queries, means, values], options)
     read: dict[str, Any] = {"queries": read_array(queries), "random_keys": _keys(means, options), "values": read_array(values)}
     target = None if options["target"] is None else read_array(options["target"]).reshape(-1)
     shared: dict[str, Any] = {"tolerance": options["tolerance"], "seed": options["seed"]}
@@ -61,7 +54,26 @@ def stress(queries: str, means: str, values: str, **options: Any) -> None:  # no
         from headwise.study.figures import save  # noqa: PLC0415
 
         save(error_picture(drawn), Path(options["curve_file"]))
+    for out in (options["out"], options["curve_file"]):
+        if out is not None:
+            click.echo(f"wrote {out}", err=True)
     _print([part for part in (found, helped, drawn) if part is not None], found, target, as_json=options["as_json"])
+    if found.interrupted:
+        raise SystemExit(130)
+
+
+def _check_options(places: list[str], options: dict[str, Any]) -> None:
+    """Refuse what cannot be done or written before anything is computed."""
+    if (options["with_remedies"] or options["curve_file"]) and options["target"] is None:
+        raise OptionError("", "--remedies and --curve need --target, but it is missing")
+    inputs = [place for place in (*places, options["target"], options["diagonal"]) if place is not None]
+    for out in (options["out"], options["curve_file"]):
+        if out is not None:
+            check_no_input(Path(out), inputs)
+        if out is not None and not Path(out).resolve().parent.is_dir():
+            raise FileError("", f"{out}: the folder must exist, but there is none")
+    if options["curve_file"] is not None and Path(options["curve_file"]).suffix != ".svg":
+        raise OptionError("", f"--curve must end in .svg, but got {options['curve_file']!r}")
 
 
 def _keys(means: str, options: dict[str, Any]) -> "RandomKeys":
@@ -72,10 +84,14 @@ def _keys(means: str, options: dict[str, Any]) -> "RandomKeys":
     lengths: dict[int, float] = {}
     for given in options["along_mean"]:
         row, equals, tau = given.partition("=")
+        twice = False
         try:
+            twice = int(row) in lengths
             lengths[int(row)] = float(tau)
         except ValueError:
             equals = ""
+        if twice:
+            raise OptionError("", f"--along-mean must name a key once, but {row} comes twice")
         if not equals:
             raise OptionError("", f"--along-mean must be ROW=TAU, but got {given!r}", "Write for example 0=0.5.")
     diagonal = None if options["diagonal"] is None else read_array(options["diagonal"])

@@ -11,7 +11,7 @@ from headwise.core.masks import Table
 from headwise.inspect import capture, engine
 from headwise.inspect.geometry import Moments, by_head, hooked
 from headwise.inspect.rules import Rule, Spans
-from headwise.inspect.sampled import Sample, chosen_rows
+from headwise.inspect.sampled import MOST_ROWS, Sample, chosen_rows
 from headwise.inspect.task import Rows, Task
 from headwise.inspect.texts import Batch
 
@@ -90,9 +90,11 @@ class Listener:
         layers: Iterable[int] | None = None,
         near: int = 8,
         sensitivity: bool = True,
+        keep_short: bool = True,
         progress: Progress | None = None,
     ) -> None:
-        """Prepare to listen; nothing is heard before `run`."""
+        """Prepare to listen; nothing is heard before `run`. With `keep_short`, weights of a short first text are kept."""
+        self.keep_short = keep_short
         self.torch, self.model, self.texts, self.near, self.sensitivity = torch, model, texts, near, sensitivity
         self.wanted, self.progress = None if layers is None else set(layers), progress
         self.names = {id(module): name for name, module in model.named_modules()}
@@ -102,6 +104,11 @@ class Listener:
         self.heard: dict[int, dict[str, Array]] = {}
         self.batch: Batch | None = None
         self.spans: dict[tuple[int, int], Spans] = {}
+
+    @property
+    def done(self) -> dict[int, Layer]:
+        """The layers of which something is known."""
+        return {number: layer for number, layer in self.layers.items() if layer.tokens.any()}
 
     def run(self, batches: Iterable[Batch], forward: Callable[[Batch], object]) -> None:
         """Let the model read every batch."""
@@ -166,12 +173,14 @@ class Listener:
         for entry in range(len(batch.ids)):
             counted = self.torch.from_numpy(batch.counted[entry]).to(task.queries.device)
             short = (
-                layer.short is None
+                self.keep_short
+                and layer.short is None
                 and not layer.sample.rows
                 and batch.segments is None
                 and int(batch.real[entry].sum()) <= SHORT
             )
-            places = chosen_rows(task, counted, SHORT) if short else chosen_rows(task, counted)
+            several = len(np.unique(batch.texts[entry][batch.counted[entry]]))
+            places = chosen_rows(task, counted, SHORT if short else MOST_ROWS * several)
             if len(places):
                 weights = layer.sample.add(task, entry, places, found)
                 if short and len(places) == int(counted.sum()):

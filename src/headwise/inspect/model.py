@@ -47,7 +47,8 @@ def model(  # noqa: PLR0913  one run, said in one call
     layers
         Numbers of the layers to look at; all of them if not given.
     batch, together
-        How many texts run at once, "padded" to one length or "packed" into one row. The report is the same.
+        How many texts run at once, "padded" to one length or "packed" into one row. The report is the same, but for
+        what is sampled.
     window
         Slide over texts that are longer than this many tokens, by half a window at a time; every token counts once.
     device
@@ -75,24 +76,51 @@ def model(  # noqa: PLR0913  one run, said in one call
         tokenizer = own_tokenizer(model)
     base = getattr(model, "base_model", model)
     read = texts.read(WHO, text, tokenizer)
+    _check_ids(base, read)
     limit = positions(base, tokenizer)
     pieces = texts.pieces(WHO, read, limit, window)
     batches = list(texts.batches(WHO, pieces, batch, together, pad_token(base, tokenizer), limit))
     wanted = _layers(base, layers)
-    listener = Listener(torch, base, len(read), layers=wanted, near=limits.near, sensitivity=sensitivity, progress=progress)
+    whole = len(read[0]) <= SHORT and len(pieces) >= len(read) and len(pieces[0].ids) == len(read[0])
+    hearing: dict[str, Any] = {
+        "layers": wanted,
+        "near": limits.near,
+        "sensitivity": sensitivity,
+        "keep_short": whole,
+        "progress": progress,
+    }
+    listener = Listener(torch, base, len(read), **hearing)
     notes = []
     with _moved(torch, base, device) as place, torch.no_grad(), _told_if_short(read):
         try:
             listener.run(batches, lambda one: base(**inputs(torch, base, one, place)))
         except KeyboardInterrupt:
-            if not listener.layers:
+            if not listener.done:
                 raise
-            notes.append(f"stopped early: {len(listener.layers)} of {listener.total or '?'} layers have been looked at")
+            notes.append(_stopped(listener, sum(map(len, read))))
     words = None
-    if tokenizer is not None and len(read[0]) <= SHORT and together == "padded":
+    if tokenizer is not None and whole and together == "padded":
         words = [str(word) for word in tokenizer.convert_ids_to_tokens(read[0].tolist())]
-    reports = [layer_report(number, listener.layers[number], limits) for number in sorted(listener.layers)]
-    return HeadReport(name, len(read), sum(map(len, read)), reports, limits, words, notes)
+    reports = [layer_report(number, listener.done[number], limits) for number in sorted(listener.done)]
+    return HeadReport(name, len(read), max(one.rows for one in reports), reports, limits, words, notes)
+
+
+def _check_ids(base: Any, read: list[np.ndarray]) -> None:  # noqa: ANN401  a model
+    """Refuse tokens that the model has no embedding of."""
+    known = getattr(base.get_input_embeddings(), "num_embeddings", None) if hasattr(base, "get_input_embeddings") else None
+    least, most = min(int(ids.min()) for ids in read), max(int(ids.max()) for ids in read)
+    if least < 0 or (known is not None and most >= known):
+        among = "" if known is None else f" to {known - 1}"
+        raise texts.TextError(WHO, f"token ids must be the model's, 0{among}, but there is {least if least < 0 else most}")
+
+
+def _stopped(listener: Listener, tokens: int) -> str:
+    """Say how far a run came that was stopped."""
+    seen = sorted({int(layer.tokens.sum()) for layer in listener.done.values()})
+    said = f"stopped early: {len(listener.done)} of {listener.total or '?'} layers have been looked at"
+    if seen == [tokens]:
+        return said
+    return f"{said}, at {' to '.join(map(str, seen[:: max(1, len(seen) - 1)]))} of {tokens} tokens"
 
 
 def positions(base: Any, tokenizer: Any) -> int | None:  # noqa: ANN401  a model, a tokenizer

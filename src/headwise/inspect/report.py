@@ -182,7 +182,10 @@ class HeadReport(Shown):
         """Tell which heads tie one word of a short text to another: their weight, and whether it is the top one."""
         words = [] if self.words is None else list(self.words)
         if not words:
-            raise OptionError("ties", "words are known for a first text of at most 64 tokens, but it is longer or has no words")
+            raise OptionError(
+                "ties",
+                "words are known for a first text of at most 64 tokens, read as a whole, but it is longer or has no words",
+            )
         stacks = [(layer.number, layer.weights) for layer in self.layers if layer.weights is not None]
         return tied(stacks, words, query, key)
 

@@ -129,7 +129,7 @@ def _cka(contexts: np.ndarray) -> np.ndarray:
     return np.where(both > 0, cross / np.where(both > 0, both, 1.0), 0.0)
 
 
-def chosen_rows(task: Task, counted: Array, most: int = MOST_ROWS) -> Array:
+def chosen_rows(task: Task, counted: Array, most: int) -> Array:
     """Return up to `most` counted rows, spread evenly, fewer where weights of that many would take much memory."""
     torch = task.torch
     where = torch.nonzero(counted).squeeze(-1)

@@ -22,6 +22,7 @@ def write(report: "HeadReport", path: Path) -> Path:
     maker = _MAKERS.get(path.suffix)
     if maker is None:
         raise FileError("", f"{path}: a report must end in {', '.join(_MAKERS)}, but it ends in {path.suffix or 'nothing'}")
+    check_ready(path)
     made = maker(report)
     with replacing(path) as stream:
         stream.write(made)
@@ -36,9 +37,13 @@ def _csv(report: "HeadReport") -> bytes:
     return stream.getvalue().encode()
 
 
-def _parquet(report: "HeadReport") -> bytes:
-    if find_spec("pyarrow") is None:
+def check_ready(path: Path) -> None:
+    """Refuse a file that what is installed cannot write."""
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
         raise MissingExtraError("save", "a .parquet file needs pyarrow, but it is not installed", "Write .csv instead.")
+
+
+def _parquet(report: "HeadReport") -> bytes:
     table = import_module("pyarrow").Table.from_pylist(report.rows)
     stream = io.BytesIO()
     import_module("pyarrow.parquet").write_table(table, stream)

@@ -95,6 +95,11 @@ class Law(Shown):
         return 0.0 if self.covariance_error <= nothing else np.inf
 
     @property
+    def interrupted(self) -> bool:
+        """Whether sampling was ended early by Ctrl-C."""
+        return self.reason.startswith("interrupted")
+
+    @property
     def met(self) -> bool:
         """Whether the error is within the tolerance."""
         return self.error <= self.tolerance
