@@ -69,6 +69,21 @@ def test_a_stopped_server_is_noticed_and_found_again(browser):
     opened.close()
 
 
+def test_a_verdict_is_asked_for_again_when_the_server_is_back(browser):
+    port = free_port()
+    with running("--port", str(port)) as (address, process):
+        opened = browser.new_page()
+        opened.goto(f"{address}#answer")
+        opened.wait_for_selector(".headwise-lab h2")
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+    opened.fill("textarea", "t (k_a + k_b), t large")
+    opened.wait_for_selector("text=There is no verdict: the server has stopped")
+    with running("--port", str(port)):
+        opened.wait_for_selector(".verdict", timeout=20000)
+    opened.close()
+
+
 @contextmanager
 def started(command, folder, ready):
     """Run a server of notebooks in a folder until the block ends; it is ready when `ready` answers."""

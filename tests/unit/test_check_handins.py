@@ -244,3 +244,28 @@ def _runs(worker):
         return Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("text", ["", "just some text"])
+def test_markdown_without_a_heading_gets_a_note(tmp_path, text):
+    (tmp_path / "a.md").write_text(text)
+    found = answers(tmp_path / "a.md")
+    assert found.points == 0
+    assert found.notes == ["there is no heading that names a part, such as # b.ii"]
+
+
+def test_json_that_answers_a_part_twice(tmp_path):
+    (tmp_path / "a.json").write_text('{"b.i": "A A^T", "b.i": "I"}')
+    found = answers(tmp_path / "a.json")
+    assert found.notes == ["b.i is answered twice; the last answer was marked"]
+    assert found.verdicts["b.i"].status == "wrong"
+
+
+def test_folders_in_a_folder_are_told(tmp_path):
+    inner = tmp_path / "in" / "alice"
+    inner.mkdir(parents=True)
+    (inner / "a.json").write_text("{}")
+    with pytest.raises(FileError, match=r"holds none\. Folders in it are not looked into: put all hand-ins side by side\.$"):
+        folder(tmp_path / "in", tmp_path / "out")
+    (tmp_path / "in" / "b.json").write_text("{}")
+    assert folder(tmp_path / "in", tmp_path / "out").ignored == ["alice/"]

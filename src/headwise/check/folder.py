@@ -39,7 +39,7 @@ class Gradebook(Shown):
         rows = [[row["name"], number(row["points"]), row["note"]] for row in self.rows]
         notes = [f"{len(self.rows)} hand-ins, {self.again} marked before; gradebook: {self.place}"]
         if self.ignored:
-            notes.append(f"not read, for they end in none of {', '.join(KINDS)}: {', '.join(self.ignored)}")
+            notes.append(f"not read, for they are no files that end in {', '.join(KINDS)}: {', '.join(self.ignored)}")
         return Summary("Gradebook", ["name", "points", ""], rows, notes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,10 +77,11 @@ def folder(
     source, goal = Path(place), Path(out)
     if not source.is_dir():
         raise FileError("", f"{source}: hand-ins must be in a folder, but there is none")
-    files = sorted(path for path in source.iterdir() if path.is_file() and not path.name.startswith("."))
-    paths = [path for path in files if path.suffix.lower() in KINDS]
+    files = sorted(path for path in source.iterdir() if not path.name.startswith(".") and path.resolve() != goal.resolve())
+    paths = [path for path in files if path.is_file() and path.suffix.lower() in KINDS]
     if not paths:
-        raise FileError("", f"{source}: the folder must hold hand-ins ({', '.join(KINDS)}), but it holds none")
+        step = "Folders in it are not looked into: put all hand-ins side by side." if any(map(Path.is_dir, files)) else ""
+        raise FileError("", f"{source}: the folder must hold hand-ins ({', '.join(KINDS)}), but it holds none", step)
     load(sheet)
     for name in ("marks", "feedback"):
         (goal / name).mkdir(parents=True, exist_ok=True)
@@ -96,7 +97,7 @@ def folder(
     rows = [kept for path in paths if (kept := _kept(path, goal, str(sheet))) is not None]
     with replacing(goal / "gradebook.csv") as stream:
         stream.write(_csv([row["row"] for row in rows]).encode())
-    ignored = [path.name for path in files if path not in paths]
+    ignored = [path.name + "/" * path.is_dir() for path in files if path not in paths]
     return Gradebook([row["row"] for row in rows], goal / "gradebook.csv", done, ignored)
 
 
