@@ -81,6 +81,7 @@ def test_a_verdict_is_asked_for_again_when_the_server_is_back(browser):
     opened.wait_for_selector("text=There is no verdict: the server has stopped")
     with running("--port", str(port)):
         opened.wait_for_selector(".verdict", timeout=20000)
+        assert "right" in opened.inner_text(".verdict")
     opened.close()
 
 

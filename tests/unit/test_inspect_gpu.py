@@ -6,15 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from array_api_compat import torch as xp
 
-torch = pytest.importorskip("torch")
-from array_api_compat import torch as xp  # noqa: E402
-
-from headwise.core.masks import Table  # noqa: E402
-from headwise.inspect import blocks  # noqa: E402
-from headwise.inspect.ranges import tables  # noqa: E402
-from headwise.inspect.rules import Spans  # noqa: E402
-from headwise.inspect.task import Task  # noqa: E402
+from headwise.core.masks import Table
+from headwise.inspect import blocks
+from headwise.inspect.ranges import tables
+from headwise.inspect.rules import Spans
+from headwise.inspect.task import Task
 
 HERE = Path(__file__)
 # Batch, heads, key heads, queries, keys, width, and what is special.

@@ -3,11 +3,14 @@
 import json
 import math
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from noisy_settings import setting
 from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
@@ -321,6 +324,12 @@ def test_single_precision_is_part_of_the_error():
     truth = law([1.0, 2, 0], keys, np.eye(3), tolerance=1e-6)
     found = law([1.0, 2, 0], keys, np.eye(3), method="montecarlo", tolerance=3e-2)
     assert abs(found.variance - truth.variance) <= found.variance_error
+
+
+@given(value=st.floats(-1e6, 1e6), error=st.floats(1e-300, 1e3))
+def test_printed_numbers_are_within_their_printed_errors(value, error):
+    shown, within = str(Estimate(value, error)).split(" ± ")
+    assert abs(Fraction(float(shown)) - Fraction(value)) + Fraction(error) <= Fraction(within) * (1 + Fraction(1, 10**12))
 
 
 def test_outputs_are_not_written_over_inputs(run):

@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from headwise.shown import Shown, Summary, number
+from headwise.shown import Shown, Summary, at_most, number
+
+_DIGITS = 10
 
 
 @dataclass(frozen=True)
@@ -13,8 +15,8 @@ class Estimate(Shown):
 
     `log` is the natural logarithm where the number is a probability, which may be too small for a float.
 
-    >>> print(Estimate(0.25, 0.001))
-    0.25 ± 0.001
+    >>> print(Estimate(0.25, 2.0**-10), "|", Estimate(0.99999914, 1e-13), "|", Estimate(1 / 3, 1e-16))
+    0.25 ± 0.00098 | 0.99999914 ± 1.1e-13 | 0.3333333333 ± 3.4e-11
     """
 
     value: float
@@ -29,7 +31,12 @@ class Estimate(Shown):
         """Return number and error."""
         if self.log is not None and self.value == 0 and math.isfinite(self.log):
             return f"exp({number(self.log)})"
-        return f"{number(self.value)} ± {number(self.error)}"
+        if not (self.error > 0 and math.isfinite(self.error)):
+            return f"{number(self.value)} ± {number(self.error)}"
+        # As many digits as the error leaves, ten at most; what they leave out is added to it.
+        digits = min(max(math.ceil(math.log10(max(abs(self.value), self.error)) - math.log10(self.error)) + 2, 2), _DIGITS)
+        shown = number(self.value, digits)
+        return f"{shown} ± {at_most(self.error + abs(float(shown) - self.value), 2)}"
 
     def summary(self) -> Summary:
         """Describe it in one line."""
