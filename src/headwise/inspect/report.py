@@ -271,8 +271,9 @@ class HeadReport(Shown):
     @property
     def title(self) -> str:
         """What was looked at, in one line."""
-        texts = "1 text" if self.texts == 1 else f"{self.texts} texts"
-        return f"Heads of {self.model}: {len(self.layers)} layers, {texts}, {self.tokens} tokens"
+        counts = {"layer": len(self.layers), "text": self.texts, "token": self.tokens}
+        said = ", ".join(f"{count} {name}" + "s" * (count != 1) for name, count in counts.items())
+        return f"Heads of {self.model}: {said}"
 
     def __repr__(self) -> str:
         """Return one line; `print` shows the table."""
