@@ -25,6 +25,15 @@ def setting(seed, most_keys=60, most_heads=3):
     return queries, hw.RandomKeys(means, **noise), rng.normal(size=(count, int(rng.integers(1, 7))))
 
 
+def quieter(random_keys, factor):
+    """Return the same keys with every variance smaller by a factor."""
+    parts = {row: np.sqrt(factor) * part for row, part in random_keys.factors.items()}
+    diagonal = None if random_keys.diagonal is None else factor * random_keys.diagonal
+    lengths = {row: factor * tau for row, tau in random_keys.along_mean.items()}
+    isotropic = factor * random_keys.isotropic
+    return hw.RandomKeys(random_keys.means, isotropic=isotropic, diagonal=diagonal, factors=parts, along_mean=lengths)
+
+
 def brute_force(queries, random_keys, values, draws, seed):
     """Return contexts from whole keys."""
     keys = random_keys.sample(draws, seed=seed)

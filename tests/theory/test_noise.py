@@ -75,7 +75,13 @@ def test_one_head_has_a_best_scale_and_two_heads_are_not_always_better():
     one, two = found.series["one"], found.series["two"]
     # 2.136 by minimising the integral over the length with SciPy.
     assert one.best_scale == pytest.approx(2.1364, abs=1e-3)
+    assert abs(one.best_scale - 2.1364) < one.best.scale_error + 5e-5
+    assert one.best.scale_error < 5e-3
+    assert one.best.valley
+    assert not two.best.valley
+    assert "50, an end" in str(found)
     assert one.best_error == pytest.approx(0.14679, abs=1e-5)
+    assert one.best.error_error < 1e-7
     at = lambda series, scale: float(np.interp(np.log(scale), np.log(scales), series.errors))  # noqa: E731
     assert at(two, 1.0) > at(one, 1.0)
     assert at(two, 10.0) < at(one, 10.0)

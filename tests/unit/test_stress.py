@@ -22,6 +22,7 @@ from headwise.stress import Estimate, curve, law, remedies
 from headwise.stress.random_bits import normals
 from headwise.stress.sampling import Sampler
 from headwise.stress.scores import Scores
+from headwise.study.clouds import cloud_picture
 
 E = np.eye(6)
 KEYS = hw.RandomKeys(E, isotropic=1e-3, along_mean={0: 0.5})
@@ -185,9 +186,33 @@ def test_on_the_command_line(run):
     assert "<svg" in Path("curve.svg").read_text()
 
 
+def test_clouds_show_the_laws(run):
+    """The ellipse of one head is as long as its deviation along v_a - v_b; everything drawn lies in the window."""
+    one, two = (law(query, KEYS, E) for query in (5 * (E[0] + E[1]), 5 * E[:2]))
+    picture = cloud_picture({"one head": one, "two heads": two}, E, [0, 1], (E[0] + E[1]) / 2)
+    assert f"variance {one.variance:.3g}" in picture.panels[0].title
+    for panel, found in zip(picture.panels, (one, two), strict=True):
+        np.testing.assert_allclose(np.trace(panel.covariance), found.variance, rtol=0.05)
+        apart = np.array([panel.landmarks[0].x - panel.landmarks[1].x, panel.landmarks[0].y - panel.landmarks[1].y])
+        assert np.linalg.norm(apart) == pytest.approx(np.sqrt(2), abs=0.02)  # v_a and v_b lie in the plane
+        low, high = np.array(panel.window).T
+        assert ((panel.points >= low) & (panel.points <= high)).all()
+    along = (E[0] - E[1]) / np.sqrt(2)
+    longest = float(np.linalg.eigvalsh(picture.panels[0].covariance)[-1])
+    assert longest == pytest.approx(float(one.covariance_in(along)[0, 0]), rel=0.02)
+    result = run("--isotropic", "1e-3", "--along-mean", "0=0.5", "--cloud", "cloud.svg")
+    assert result.exit_code == 0
+    assert "as is, one head" in Path("cloud.svg").read_text()
+    np.save("k.npy", E[:, :1])
+    np.save("q.npy", [1.0])
+    flat = run("--isotropic", "1e-3", "--cloud", "cloud.svg")
+    assert flat.stderr == "error: --cloud needs values of at least two coordinates, but v=1.\n"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (["--cloud", "c.png"], "error: --cloud must end in .svg, but got 'c.png'."),
         (["--remedies"], "error: --remedies and --curve need --target, but it is missing."),
         (["--along-mean", "0:0.5"], "error: --along-mean must be ROW=TAU, but got '0:0.5'."),
         (["--along-mean", "9=0.5"], "error: RandomKeys(): along_mean row must be a key's row, 0 to 5, but got 9."),

@@ -11,6 +11,7 @@ from headwise.errors import FileError, OptionError
 if TYPE_CHECKING:
     from headwise.core.random_keys import RandomKeys
     from headwise.shown import Shown
+    from headwise.stress import Estimate, Law
 
 
 @click.command()
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--target", metavar=PLACE, help="The output wanted (v): also tells the mean squared error.")
 @click.option("--remedies", "with_remedies", is_flag=True, help="Compare what would help; needs --target.")
 @click.option("--curve", "curve_file", metavar="FILE.svg", help="Draw the error against the scale; needs --target.")
+@click.option("--cloud", "cloud_file", metavar="FILE.svg", help="Draw outputs and their ellipses, as is and with two heads.")
 @click.option("--method", default="auto", show_default=True, help="auto, laplace, pairs, hybrid, montecarlo or delta.")
 @click.option("--tolerance", type=float, default=1e-3, show_default=True, help="Relative error of the covariance.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For what is sampled.")
@@ -45,6 +47,7 @@ def stress(queries: str, means: str, values: str, **options: Any) -> None:  # no
     with progress_bar() as tick:
         shared["progress"] = tick
         found = law(**read, method=options["method"], **shared)
+        error = None if target is None else found.mean_squared_error(target)
         helped = remedies(**read, target=target, **shared) if options["with_remedies"] else None
         drawn = curve(**read, target=target, **shared) if options["curve_file"] else None
     if options["out"] is not None:
@@ -54,12 +57,33 @@ def stress(queries: str, means: str, values: str, **options: Any) -> None:  # no
         from headwise.study.figures import save  # noqa: PLC0415
 
         save(error_picture(drawn), Path(options["curve_file"]))
-    for out in (options["out"], options["curve_file"]):
-        if out is not None:
-            click.echo(f"wrote {out}", err=True)
-    _print([part for part in (found, helped, drawn) if part is not None], found, target, as_json=options["as_json"])
+    if options["cloud_file"] is not None:
+        _draw_clouds(found, read["values"], target, shared, Path(options["cloud_file"]))
+    for out in _outputs(options):
+        click.echo(f"wrote {out}", err=True)
+    _print([part for part in (found, helped, drawn) if part is not None], error, as_json=options["as_json"])
     if found.interrupted:
         raise SystemExit(130)
+
+
+def _draw_clouds(found: "Law", values: Any, target: Any, shared: dict[str, Any], path: Path) -> None:  # noqa: ANN401
+    """Draw the outputs as they are beside those of two heads that share the keys, or of one head that reads them all."""
+    from headwise.stress import law  # noqa: PLC0415
+    from headwise.stress.remedies import keys_read, split  # noqa: PLC0415
+    from headwise.study.clouds import cloud_picture  # noqa: PLC0415
+    from headwise.study.figures import save  # noqa: PLC0415
+
+    if found.scores.given.shape[1] < 2:
+        raise OptionError("", "--cloud needs values of at least two coordinates, but v=1")
+    keys, heads = keys_read(found), found.scores.heads
+    other = law(split(found, keys, 2 if heads == 1 else 1), found.scores.keys, values, **shared)
+    names = ("as is, one head", "two heads") if heads == 1 else (f"as is, {heads} heads", "one head")
+    save(cloud_picture(dict(zip(names, (found, other), strict=True)), values, keys.tolist(), target), path)
+
+
+def _outputs(options: dict[str, Any]) -> list[str | Path]:
+    """Return the files that are to be written."""
+    return [options[name] for name in ("out", "curve_file", "cloud_file") if options[name] is not None]
 
 
 def _check_options(places: list[str], options: dict[str, Any]) -> None:
@@ -67,13 +91,14 @@ def _check_options(places: list[str], options: dict[str, Any]) -> None:
     if (options["with_remedies"] or options["curve_file"]) and options["target"] is None:
         raise OptionError("", "--remedies and --curve need --target, but it is missing")
     inputs = [place for place in (*places, options["target"], options["diagonal"]) if place is not None]
-    for out in (options["out"], options["curve_file"]):
-        if out is not None:
-            check_no_input(Path(out), inputs)
-        if out is not None and not Path(out).resolve().parent.is_dir():
+    for out in _outputs(options):
+        check_no_input(Path(out), inputs)
+        if not Path(out).resolve().parent.is_dir():
             raise FileError("", f"{out}: the folder must exist, but there is none")
-    if options["curve_file"] is not None and Path(options["curve_file"]).suffix != ".svg":
-        raise OptionError("", f"--curve must end in .svg, but got {options['curve_file']!r}")
+    for name in ("curve", "cloud"):
+        given = options[f"{name}_file"]
+        if given is not None and Path(given).suffix != ".svg":
+            raise OptionError("", f"--{name} must end in .svg, but got {given!r}")
 
 
 def _keys(means: str, options: dict[str, Any]) -> "RandomKeys":
@@ -100,10 +125,9 @@ def _keys(means: str, options: dict[str, Any]) -> "RandomKeys":
     return RandomKeys(read_array(means), isotropic=options["isotropic"], diagonal=diagonal, along_mean=lengths or None)
 
 
-def _print(parts: "list[Shown]", found: Any, target: Any, *, as_json: bool) -> None:  # noqa: ANN401  a Law, an array
-    error = None if target is None else found.mean_squared_error(target)
+def _print(parts: "list[Shown]", error: "Estimate | None", *, as_json: bool) -> None:
     if as_json:
-        data = found.to_dict() | ({} if error is None else {"mean_squared_error": error.to_dict()})
+        data = parts[0].to_dict() | ({} if error is None else {"mean_squared_error": error.to_dict()})
         print_json(data | {part.to_dict()["kind"]: part.to_dict() for part in parts[1:]})
         return
     for part in parts:

@@ -70,7 +70,7 @@ def robust(
     count = check_count("robust", "heads", heads)
     check_seed("robust", seed)
     plain = _plain(random_keys, known, goal, count)
-    scale, _ = best_scale(plain, random_keys, known, goal, seed=seed)
+    scale = best_scale(plain, random_keys, known, goal, seed=seed).scale
     base = law(scale * plain, random_keys, known, seed=seed).mean_squared_error(goal)
     plain_error = base.value
     size = int(np.clip(_SPACE // (random_keys.count * random_keys.width), 64, _MOST_DRAWS))

@@ -13,7 +13,22 @@ from headwise.arrays import Array, Given
 from headwise.core.random_keys import RandomKeys
 from headwise.errors import OptionError
 from headwise.shown import Shown, Summary, number
+from headwise.stress.estimate import Estimate
 from headwise.stress.law import law
+
+
+@dataclass(frozen=True)
+class Best:
+    """The factor on the queries with the least mean squared error, and that error, each with what it may be off by.
+
+    It is a `valley` if the error is higher on both sides, and otherwise an end of the scales looked at.
+    """
+
+    scale: float
+    scale_error: float
+    error: float
+    error_error: float
+    valley: bool
 
 
 @dataclass(frozen=True)
@@ -24,8 +39,10 @@ class Series:
     variance_errors: Float[np.ndarray, " s"]
     errors: Float[np.ndarray, " s"]
     error_errors: Float[np.ndarray, " s"]
-    best_scale: float
-    best_error: float
+    best: Best
+
+    best_scale = property(lambda self: self.best.scale)
+    best_error = property(lambda self: self.best.error)
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,8 +63,11 @@ class Curve(Shown):
                     "variance_error": one.variance_errors.tolist(),
                     "mean_squared_error": one.errors.tolist(),
                     "mean_squared_error_error": one.error_errors.tolist(),
-                    "best_scale": one.best_scale,
-                    "best_mean_squared_error": one.best_error,
+                    "best_scale": one.best.scale,
+                    "best_scale_error": one.best.scale_error,
+                    "best_scale_is_a_valley": one.best.valley,
+                    "best_mean_squared_error": one.best.error,
+                    "best_mean_squared_error_error": one.best.error_error,
                 }
                 for name, one in self.series.items()
             },
@@ -56,7 +76,13 @@ class Curve(Shown):
     def summary(self) -> Summary:
         """Describe each curve by its best scale and both ends."""
         rows = [
-            [name, number(one.best_scale), number(one.best_error), number(one.errors[0]), number(one.errors[-1])]
+            [
+                name,
+                str(Estimate(one.best.scale, one.best.scale_error)) if one.best.valley else f"{number(one.best.scale)}, an end",
+                str(Estimate(one.best.error, one.best.error_error)),
+                number(one.errors[0]),
+                number(one.errors[-1]),
+            ]
             for name, one in self.series.items()
         ]
         ends = [f"error at {number(scale)}" for scale in (self.scales[0], self.scales[-1])]
@@ -107,13 +133,14 @@ def curve(
         points = []
         for place, factor in enumerate(factors):
             one = law(factor * heads, random_keys, values, tolerance=tolerance, seed=seed)
-            points.append((one.variance, one.variance_error, *_pair(one.mean_squared_error(goal))))
+            away = one.mean_squared_error(goal)
+            points.append((one.variance, one.variance_error, away.value, away.error))
             if progress is not None:
                 progress(number_done * len(factors) + place + 1, len(named) * len(factors), name)
         table = np.array(points)
         window = (float(factors.min()), float(factors.max())) if len(factors) > 1 else (factors[0] / 10, factors[0] * 10)
-        scale, error = best_scale(heads, random_keys, values, goal, window=window, tolerance=tolerance, seed=seed)
-        found[name] = Series(table[:, 0], table[:, 1], table[:, 2], table[:, 3], scale, error)
+        best = best_scale(heads, random_keys, values, goal, window=window, tolerance=tolerance, seed=seed)
+        found[name] = Series(table[:, 0], table[:, 1], table[:, 2], table[:, 3], best)
     return Curve(factors, found)
 
 
@@ -127,12 +154,13 @@ def best_scale(
     moves: int = 0,
     tolerance: float = 1e-3,
     seed: int = 0,
-) -> tuple[float, float]:
+) -> Best:
     """Return the factor on the queries with the least mean squared error, and that error.
 
     A grid finds the valley; finer integrals follow it down to a point of the grid that is no higher than its neighbours, and
     a search between those finds the bottom. A valley at the lower end of the window moves the window down, `moves` times at
-    most; upwards, errors may fall for ever.
+    most; upwards, errors may fall for ever. The scale is known up to where the error is higher on both sides by more than it
+    may be off by, the next points of the grid at most.
     """
     from scipy.optimize import minimize_scalar  # noqa: PLC0415  slow to load
 
@@ -140,20 +168,36 @@ def best_scale(
     fine = tolerance if sampled else min(tolerance, 1e-8)
 
     @cache
-    def error(log_scale: float, wanted: float = fine) -> float:
-        found = law(np.exp(log_scale) * queries, random_keys, values, tolerance=wanted, seed=seed)
-        return float(found.mean_squared_error(target))
+    def left(log_scale: float, wanted: float = fine) -> Estimate:
+        return law(np.exp(log_scale) * queries, random_keys, values, tolerance=wanted, seed=seed).mean_squared_error(target)
+
+    def error(log_scale: float) -> float:
+        return left(float(log_scale)).value
 
     grid = np.linspace(np.log(window[0]), np.log(window[1]), 25).tolist()
-    while (start := int(np.argmin([error(point, tolerance) for point in grid]))) == 0 and moves > 0:
+    while (start := int(np.argmin([left(point, tolerance).value for point in grid]))) == 0 and moves > 0:
         moves -= 1
         grid = [point + grid[0] - grid[-2] for point in grid]
     place = _downhill(lambda other: error(grid[other]), start, len(grid))
-    log_scale = grid[place]
-    if 0 < place < len(grid) - 1:
-        found = minimize_scalar(error, bounds=(grid[place - 1], grid[place + 1]), method="bounded", options={"xatol": 1e-4})
+    log_scale, ends = grid[place], (grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)])
+    valley = 0 < place < len(grid) - 1
+    if valley:
+        found = minimize_scalar(error, bounds=ends, method="bounded", options={"xatol": 1e-4})
         log_scale = min(log_scale, float(found.x), key=error)
-    return float(np.exp(log_scale)), error(log_scale)
+    low, high = (_higher(left, log_scale, end) for end in ends)
+    scale, least = float(np.exp(log_scale)), left(log_scale)
+    return Best(scale, scale * float(np.expm1(max(log_scale - low, high - log_scale))), least.value, least.error, valley)
+
+
+def _higher(left: Callable[[float], Estimate], place: float, end: float) -> float:
+    """Return where, on the way to an end, the error is certainly higher than at a place; the end if it is not before."""
+    step, least = 1e-4, left(place)
+    while step < abs(end - place):
+        other = place + float(np.copysign(step, end - place))
+        if left(other).value - left(other).error > least.value + least.error:
+            return other
+        step *= 2
+    return end
 
 
 def _downhill(height: Callable[[int], float], place: int, count: int) -> int:
@@ -164,7 +208,3 @@ def _downhill(height: Callable[[int], float], place: int, count: int) -> int:
         if lowest == place:
             return place
         place = lowest
-
-
-def _pair(estimate: Any) -> tuple[float, float]:  # noqa: ANN401  an Estimate
-    return estimate.value, estimate.error

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from headwise import arrays
 from headwise.arrays import Array, Given
@@ -121,20 +122,16 @@ def remedies(
     heads, found = base.scores.queries, arrays.float64("remedies", "values", values)
     goal = arrays.float64("remedies", "target", target)
     asked = base.mean_squared_error(goal)
-    weights = base.scores.shares.mean(axis=1)
-    chosen = (
-        np.flatnonzero(weights >= 0.5 * weights.max())
-        if keys is None
-        else check_rows("remedies", keys, random_keys.count, "keys")
-    )
+    chosen = keys_read(base) if keys is None else np.unique(check_rows("remedies", keys, random_keys.count, "keys"))
     if not len(chosen):
         raise EmptyError("remedies", "keys must name at least one key, but there are none")
-    chosen = np.unique(chosen)
-    level = float((base.scores.shares * base.scores.mean).sum(axis=0).mean())
     jobs: list[tuple[str, Callable[[], np.ndarray]]] = [
-        ("best scale", lambda: best_scale(heads, random_keys, found, goal, moves=3, tolerance=tolerance, seed=seed)[0] * heads),
+        (
+            "best scale",
+            lambda: best_scale(heads, random_keys, found, goal, moves=3, tolerance=tolerance, seed=seed).scale * heads,
+        ),
         ("1/sqrt(d)", lambda: heads / np.sqrt(random_keys.width)),
-        *((f"{count} head{'s' * (count > 1)}", _split(random_keys, chosen, count, level)) for count in _HEADS),
+        *((f"{count} head{'s' * (count > 1)}", partial(split, base, chosen, count)) for count in _HEADS),
     ]
     tried = [Remedy("as is", heads, asked, Estimate(base.variance, base.variance_error), base)]
     for done, (name, make) in enumerate(jobs):
@@ -150,17 +147,23 @@ def remedies(
     return Remedies(ranked, goal, chosen.tolist())
 
 
-def _split(random_keys: RandomKeys, keys: np.ndarray, heads: int, level: float) -> Callable[[], np.ndarray]:
-    """Return what makes one query per head: each head reads an equal part of the keys; with more heads than keys, one each."""
+def keys_read(base: Law) -> Int[np.ndarray, " r"]:
+    """Return the keys with at least half of the largest weight, at the mean keys."""
+    weights = base.scores.shares.mean(axis=1)
+    return np.flatnonzero(weights >= 0.5 * weights.max())
 
-    def made() -> np.ndarray:
-        parts = np.array_split(keys, heads) if heads <= len(keys) else [keys[[h % len(keys)]] for h in range(heads)]
-        wanted = np.zeros((random_keys.count, heads))
-        for head, part in enumerate(parts):
-            wanted[part, head] = level
-        return np.linalg.lstsq(np.asarray(random_keys.means, dtype=np.float64), wanted)[0].T
 
-    return made
+def split(base: Law, keys: Int[np.ndarray, " r"], heads: int) -> Float[np.ndarray, "h d"]:
+    """Return one query per head: each head reads an equal part of the keys; with more heads than keys, one each.
+
+    They score at the level of the queries of a law.
+    """
+    level = float((base.scores.shares * base.scores.mean).sum(axis=0).mean())
+    parts = np.array_split(keys, heads) if heads <= len(keys) else [keys[[h % len(keys)]] for h in range(heads)]
+    wanted = np.zeros((base.scores.count, heads))
+    for head, part in enumerate(parts):
+        wanted[part, head] = level
+    return np.linalg.lstsq(np.asarray(base.scores.keys.means, dtype=np.float64), wanted)[0].T
 
 
 def _normalised(

@@ -13,7 +13,7 @@ def error_lines(found: Curve) -> Lines:
         style = _STYLES[place % len(_STYLES)]
         lines.append(Line(f"{name}: mean squared error", found.scales.tolist(), one.errors.tolist(), style))
         lines.append(Line(f"{name}: variance", found.scales.tolist(), one.variances.tolist(), f"{style} faint"))
-        if 1.02 * found.scales[0] < one.best_scale < 0.98 * found.scales[-1]:  # a valley, not an end
+        if one.best.valley:
             marks.append(Mark(f"{one.best_error:.3g} at {one.best_scale:.3g}", one.best_scale, one.best_error, style))
     return Lines("error against scale", "scale of the queries", "squared error, variance", lines, marks, "xy")
 

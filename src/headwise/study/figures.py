@@ -57,7 +57,8 @@ def _figure(width: float, height: float) -> Iterator[Any]:
         "svg.hashsalt": "headwise",
     }
     with mpl.rc_context(style):
-        yield Figure(figsize=(width, height), layout="constrained")
+        # A pixel is a point, as in the file: lengths measured here hold there.
+        yield Figure(figsize=(width, height), dpi=72, layout="constrained")
 
 
 def svg(picture: Picture) -> bytes:
@@ -99,6 +100,8 @@ def _finished(drawn: Any, parts: Iterable[tuple[Any, Panel]], title: str) -> byt
             _label_marks(axes, panel)
         if isinstance(panel, Hull):
             _label_keys(axes, panel)
+        if isinstance(panel, Cloud):
+            _label_landmarks(axes, panel)
     stream = io.BytesIO()
     drawn.savefig(stream, format="svg", metadata={"Date": None, "Title": title})
     return stream.getvalue()
@@ -181,9 +184,15 @@ def _(panel: Cloud, axes: Any) -> None:  # noqa: ANN401
     circle = np.sqrt(np.maximum(values, 0))[:, None] * np.stack([np.cos(turn), np.sin(turn)])
     axes.plot(*(vectors @ circle + np.asarray(panel.mean)[:, None]), color=INK, linewidth=1.4, label="one deviation")
     axes.plot(*panel.mean, "x", color=INK, markersize=8, markeredgewidth=2, zorder=4, label="mean")
-    axes.plot(*panel.wanted, "*", color="white", markeredgecolor=INK, markersize=12, zorder=5, label="wanted")
-    axes.set(xlabel=r"share of $v_a$", ylabel=r"share of $v_b$", aspect="equal")
-    axes.set(xlim=(-0.12, 1.12), ylim=(-0.12, 1.12), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    if panel.wanted is not None:
+        axes.plot(*panel.wanted, "*", color="white", markeredgecolor=INK, markersize=12, zorder=5, label="wanted")
+    axes.set(xlabel=panel.axes[0], ylabel=panel.axes[1], aspect="equal")
+    if panel.window is None:
+        axes.set(xlim=(-0.12, 1.12), ylim=(-0.12, 1.12), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+    else:
+        axes.set(xlim=panel.window[0], ylim=panel.window[1])
+    for mark in panel.landmarks:
+        axes.plot(mark.x, mark.y, "s", color="white", markeredgecolor=INK, markersize=6, zorder=4)
     axes.grid(color=FAINT, linewidth=0.6)
     axes.legend(**_BELOW, borderaxespad=4.2)
 
@@ -228,6 +237,13 @@ def _label_keys(axes: Any, panel: Hull) -> None:  # noqa: ANN401
         _write(axes, f"$k_{{{row}}}$", key, taken)
 
 
+def _label_landmarks(axes: Any, panel: Cloud) -> None:  # noqa: ANN401
+    """Name the landmarks of a plane, clear of each other and of the outputs."""
+    taken = [axes.transData.transform(panel.points)]
+    for mark in panel.landmarks:
+        _write(axes, mark.name, (mark.x, mark.y), taken)
+
+
 def _dense(path: Float[np.ndarray, "n 2"], step: float = 4.0) -> Float[np.ndarray, "m 2"]:
     """Return points all along a path."""
     parts = [path[:1]]
@@ -244,12 +260,12 @@ def _write(axes: Any, text: str, at: Sequence[float] | Float[np.ndarray, "2"], t
     centre, box = axes.transData.transform(at), axes.get_window_extent()
     points = np.concatenate([*taken, _covered(axes.get_legend())])
     best, most = np.zeros(2), -np.inf
-    for far, angle in itertools.product((4.0, 8.0, 14.0, 22.0), np.arange(16) * np.pi / 8):
+    for far, angle in itertools.product((5.0, 8.0, 14.0, 22.0), np.arange(16) * np.pi / 8):
         offset = np.array([np.cos(angle), np.sin(angle)]) * (far + half)
         middle = centre + offset
         room = float(np.hypot(*np.maximum(np.abs(points - middle) - half, 0).T).min())
         out = float(np.maximum(np.abs(middle - (box.min + box.max) / 2) + half - box.size / 2, 0).sum())
-        if (score := min(room, 5.0) - 0.3 * far - 3 * out) > most:
+        if (score := 3 * min(room, 4.0) - 0.3 * far - 3 * out) > most:
             best, most = offset, score
     label.set_position(tuple(best))
     corners = half * np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]])

@@ -62,15 +62,30 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Landmark:
+    """A named point in a plane."""
+
+    name: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
 class Cloud:
-    """Outputs in the plane of two values, with mean, covariance and what was wanted; `style` is whose they are."""
+    """Outputs in a plane, with mean, covariance and what was wanted; `style` is whose they are.
+
+    The plane is that of two values, from 0 to 1, or another one, with a name for each axis, a window and landmarks in it.
+    """
 
     title: str
     points: Float[np.ndarray, "n 2"]
     mean: Sequence[float]
     covariance: Float[np.ndarray, "2 2"]
-    wanted: tuple[float, float] = (0.5, 0.5)
+    wanted: Sequence[float] | None = (0.5, 0.5)
     style: str = "one"
+    axes: tuple[str, str] = ("share of $v_a$", "share of $v_b$")
+    window: Sequence[tuple[float, float]] | None = None
+    landmarks: Sequence[Landmark] = ()
 
 
 @dataclass(frozen=True)
