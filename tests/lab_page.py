@@ -32,9 +32,17 @@ def watched(browser, address, **context):
         opened.close()
 
 
+def rest(page):
+    """Wait, by the page's own clock, which a busy machine delays too, until what was done is drawn and in the address."""
+    page.evaluate(
+        """() => new Promise((done) =>
+            requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(done), 350))))"""
+    )
+
+
 def state_of(page):
     """Return the panel and the state that the address holds, once it has come to rest."""
-    page.wait_for_timeout(350)
+    rest(page)
     name, _, text = page.url.partition("#")[2].partition("=")
     return name, json.loads(unquote(text))
 

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from lab_page import PANELS, centre, fits, picture, state_of, watched
+from lab_page import PANELS, centre, fits, picture, rest, state_of, watched
 from lab_server import running
 
 import headwise as hw
@@ -44,7 +44,7 @@ def test_every_panel_in_every_look(browser, lab, name, look, size):
     """It fits, it has pictures, and axe-core finds nothing serious."""
     with watched(browser, f"{lab}#{name}", viewport={"width": size, "height": 800}, color_scheme=look) as page:
         page.wait_for_load_state("networkidle")
-        page.wait_for_timeout(500)
+        rest(page)
         assert fits(page)
         assert page.locator(".headwise-lab svg.picture").count() >= 1
         small = page.evaluate(

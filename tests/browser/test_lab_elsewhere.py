@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from lab_page import PANELS, fits, picture, watched
+from lab_page import PANELS, fits, picture, rest, watched
 from lab_server import free_port, running, wait_until
 
 import headwise as hw
@@ -26,7 +26,7 @@ def offline(tmp_path_factory):
 def test_the_file_works_from_a_disk(browser, offline, name):
     """Everything that the page computes itself is there; what needs Python says so; nothing is asked of anybody."""
     with watched(browser, f"{offline}#{name}") as page:
-        page.wait_for_timeout(400)
+        rest(page)
         assert page.locator("svg.picture").count() >= (0 if name == "answer" else 1)
         assert re.search(r"needs? Python", page.inner_text(".panel"))
         assert fits(page)
@@ -37,7 +37,7 @@ def test_the_file_is_dragged_and_remembers(browser, offline):
         before = page.inner_text("table")
         page.focus("[aria-label^='query']")
         page.keyboard.press("Shift+ArrowLeft")
-        page.wait_for_timeout(400)
+        rest(page)
         after = page.inner_text("table")
         assert after != before
         page.reload()

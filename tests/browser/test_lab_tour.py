@@ -1,6 +1,6 @@
 """The tour of the manual, walked in a real browser; its pictures are taken on the way."""
 
-from lab_page import centre, picture, watched
+from lab_page import centre, picture, rest, watched
 from lab_server import running
 
 
@@ -18,7 +18,7 @@ def test_the_tour(browser):
         page.click("[aria-label='key 6']")
         page.click("text=copy this for me")
         page.wait_for_selector("text=✗ impossible")
-        page.wait_for_timeout(300)
+        rest(page)
         picture(page, "tour-proof", ".panel")
         # 3. The length of one key varies: one head jumps, two hold.
         page.click("text=Noise")
@@ -29,7 +29,7 @@ def test_the_tour(browser):
         # 4. Without matrices tokens read themselves; the textbook matrices bring what is wanted.
         page.click("text=Key, query, value")
         page.click("text=textbook matrices")
-        page.wait_for_timeout(300)
+        rest(page)
         assert page.locator("text=✗ c_1").count() == 0
         picture(page, "tour-matrices", ".panel")
         # 5. The price of taking one vector out of a sum.
