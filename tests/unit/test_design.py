@@ -298,6 +298,14 @@ def test_a_pattern_that_contradicts_itself_is_impossible():
     assert both.verify()
 
 
+def test_a_token_of_zeros_looks_nowhere():
+    """Its scores are zero whatever the matrices are."""
+    tokens = np.array([[0.0, 0.0], [4.0, 0.0]])
+    assert layer(tokens, reads={0: 1}).verdict == "impossible"
+    assert layer(tokens, targets={0: [4.0, 1.0]}).verdict == "undecided"
+    assert layer(tokens, reads={1: 0}).verdict == "possible"
+
+
 def test_layers_that_average_and_mix():
     tokens = hw.orthonormal(5, 6)
     found = layer(tokens, reads={0: {1: 0.5, 2: 0.5}, 3: {0: 0.2, 1: 0.3, 4: 0.5}, 4: 2}, leak=1e-6)

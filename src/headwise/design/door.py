@@ -1,6 +1,6 @@
 """What every design checks before it starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from jaxtyping import Float
@@ -87,6 +87,12 @@ def check_reads(function: str, given: Given, count: int, targets: Mapping[int, n
     places = check_rows(function, given, count, "reading position").tolist()
     found = {}
     for place, read in zip(places, given.values(), strict=True):
+        if isinstance(read, Iterable) and not isinstance(read, Mapping) and getattr(read, "ndim", 1):
+            raise OptionError(
+                function,
+                f"reads[{place}] must be a token or a dictionary from tokens to weights, but it is {_kind(read)}",
+                "Write for example {0: 0.5, 1: 0.5}.",
+            )
         mixture = read if isinstance(read, Mapping) else {read: 1.0}
         tokens = check_rows(function, mixture, count, f"reads[{place}]").tolist()
         weights = list(mixture.values())

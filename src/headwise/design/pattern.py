@@ -125,10 +125,11 @@ def _ascended(product: Product, wanted: np.ndarray, live: np.ndarray, level: np.
     """Maximise wanted . u - u . product(u) / 2 over u that are not negative, except where `level`; None if it does not end."""
     trial = np.random.default_rng(0).random(wanted.shape) * live
     for _ in range(30):
-        steepest = float(np.linalg.norm(product(trial))) / float(np.linalg.norm(trial))
-        trial = product(trial) / (steepest or 1.0)
-    if not steepest:
-        return None
+        grown = product(trial)
+        steepest = float(np.linalg.norm(grown)) / float(np.linalg.norm(trial))
+        if not steepest > 0:  # tokens of zeros score alike whatever B is
+            return None
+        trial = grown / steepest
     step = 1 / (1.05 * steepest)
     duals, ahead, pace = np.zeros(wanted.shape), np.zeros(wanted.shape), 1.0
     for turn in range(1, _MOST + 1):
