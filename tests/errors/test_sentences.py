@@ -432,8 +432,10 @@ CASES = {
     "a list of tokens to read": (
         lambda: hw.design.layer(EYE, reads={0: [0, 1]}),
         ValueError,
-        "layer(): reads[0] must be a token or a dictionary from tokens to weights, but it is a list. "
-        "Write for example {0: 0.5, 1: 0.5}.",
+        (
+            "layer(): reads[0] must be a token or a dictionary from tokens to weights, but it is a list. "
+            "Write for example {0: 0.5, 1: 0.5}."
+        ),
     ),
     "a read of no token": (
         lambda: hw.design.layer(EYE, reads={0: 7}),
