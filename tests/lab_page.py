@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 # Pictures for the manual are made by HEADWISE_PICTURES=docs/pictures pytest tests/browser/test_lab_tour.py.
 ARTIFACTS = Path(os.environ.get("HEADWISE_PICTURES", Path(__file__).parents[1] / "artifacts"))
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 PANELS = ("copy", "noise", "matrices", "extract", "answer")
 
 
@@ -51,6 +52,24 @@ def centre(page, selector):
     """Return where an element is."""
     box = page.locator(selector).first.bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def touched(page, *points):
+    """Put a finger down at the first point, move it through the others and lift it."""
+    devtools = page.context.new_cdp_session(page)
+
+    def touch(kind, *at):
+        devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in at]})
+
+    touch("touchStart", points[0])
+    for point in points[1:]:
+        touch("touchMove", point)
+    touch("touchEnd")
+
+
+def opened_states(page):
+    """Return how many entries the history has."""
+    return page.evaluate("history.length")
 
 
 def picture(page, name, selector=None):

@@ -17,12 +17,16 @@ HEADWISE = str(Path(sys.executable).with_name("headwise"))
 
 @contextmanager
 def running(*words):
-    """Give the address of a lab of its own, its process beside it; it is stopped by Ctrl-C at the end."""
+    """Give the address of a lab of its own, its process beside it; it is stopped by Ctrl-C at the end.
+
+    What it prints after its address comes into `process.printed`, whole once the block has ended.
+    """
     process = subprocess.Popen([HEADWISE, "lab", "--no-browser", *words], stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
     address = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
     assert address, line
-    reader = threading.Thread(target=process.stderr.read, daemon=True)
+    process.printed = []
+    reader = threading.Thread(target=lambda: process.printed.extend(process.stderr), daemon=True)
     reader.start()
     try:
         wait_for(int(address[1]))
@@ -63,6 +67,25 @@ def wait_until(port, seconds=90):
                 return
         time.sleep(0.1)
     raise AssertionError(f"nobody listens at {port}")
+
+
+def helpers(process):
+    """Return the processes that work for a server."""
+    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def ticks(pid):
+    """Return the processor time that a process has used, in hundredths of a second."""
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+
+
+def busy(process, count=1, seconds=60):
+    """Wait until so many of its helpers have really worked."""
+    before = {pid: ticks(pid) for pid in helpers(process)}
+    start = time.monotonic()
+    while sum(ticks(pid) - before[pid] >= 10 for pid in before) < count:
+        assert time.monotonic() - start < seconds, "the helpers do not work"
+        time.sleep(0.01)
 
 
 def port_of(address):

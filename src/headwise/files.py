@@ -24,6 +24,10 @@ _MAPPED_FROM = 1 << 26
 _MISSING = ("", "-", "na", "n/a", "nan", "null", "none")
 
 
+class ArrayNameError(FileError):
+    """A file that has no array of the name that was asked for."""
+
+
 def read_array(place: str) -> np.ndarray:
     """Return the array at `place`; a large .npy file comes back memory-mapped.
 
@@ -33,7 +37,7 @@ def read_array(place: str) -> np.ndarray:
     headwise.errors.FileError: nowhere.npy: the file must exist, but there is none.
     """
     path, name = _split(place)
-    reader = _READERS.get(path.suffix)
+    reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise FileError("", f"{path}: the file must end in {', '.join(_READERS)}, but it ends in {path.suffix or 'nothing'}")
     if not path.is_file():
@@ -54,8 +58,8 @@ def read_array(place: str) -> np.ndarray:
 def read_mask(place: str) -> np.ndarray:
     """Return the table of booleans at `place`: true and false, or 1 and 0, and nothing else."""
     path, name = _split(place)
-    if path.suffix in (".npy", ".npz") and path.is_file():
-        array = _READERS[path.suffix](path, name)
+    if path.suffix.lower() in (".npy", ".npz") and path.is_file():
+        array = _READERS[path.suffix.lower()](path, name)
         if array.dtype.kind == "b":
             return array
     array = read_array(place)
@@ -69,7 +73,7 @@ def read_mask(place: str) -> np.ndarray:
 
 def _split(place: str) -> tuple[Path, str | None]:
     path, colon, name = place.rpartition(":")
-    if colon and Path(path).suffix in _READERS and not Path(place).exists():
+    if colon and Path(path).suffix.lower() in _READERS and not Path(place).exists():
         return Path(path), name
     return Path(place), None
 
@@ -78,7 +82,7 @@ def _read_npy(path: Path, name: str | None) -> np.ndarray:
     _refuse_name(path, name)
     try:
         array = np.load(path, mmap_mode="r" if path.stat().st_size >= _MAPPED_FROM else None, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, MemoryError) as error:
         raise _broken(path, error) from None
     if not isinstance(array, np.ndarray):
         raise FileError("", f"{path}: the file must be a .npy file, but it is an archive", "Name it .npz.")
@@ -89,13 +93,15 @@ def _read_npz(path: Path, name: str | None) -> np.ndarray:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return np.asarray(archive[_chosen(path, name, dict.fromkeys(archive.files))])
-    except (ValueError, EOFError, BadZipFile) as error:
+    except (ValueError, EOFError, MemoryError, BadZipFile) as error:
         if isinstance(error, FileError):
             raise
         raise _broken(path, error) from None
 
 
 def _broken(path: Path, error: Exception) -> FileError:
+    if isinstance(error, MemoryError):  # a header may claim any size
+        return FileError("", f"{path}: the array must fit into memory, but it does not")
     with path.open("rb") as stream:
         bare = stream.read(1) == b"\x80"  # how a pickle begins
     if bare or "Object arrays" in str(error) or "Python objects" in str(error):
@@ -108,11 +114,14 @@ def _broken(path: Path, error: Exception) -> FileError:
 
 
 def _read_csv(path: Path, name: str | None) -> np.ndarray:
-    """Read numbers separated by commas; a first line without any number is taken for a header."""
+    """Read numbers separated by commas, or by semicolons; a first line without any number is taken for a header."""
     _refuse_name(path, name)
     with path.open(newline="", encoding="utf-8-sig") as stream:
         try:
-            lines = [(number, row) for number, row in enumerate(csv.reader(stream), 1) if any(cell.strip() for cell in row)]
+            first = next((line for line in stream if line.strip()), "")
+            stream.seek(0)
+            rows = csv.reader(stream, delimiter=";" if ";" in first and "," not in first else ",")
+            lines = [(number, row) for number, row in enumerate(rows, 1) if any(cell.strip() for cell in row)]
         except (csv.Error, UnicodeDecodeError):
             raise FileError("", f"{path}: the file must be text with commas, but it is not text") from None
     if lines and not any(_is_number(cell) or cell.strip().lower() in _MISSING for cell in lines[0][1]):
@@ -140,8 +149,13 @@ def _is_number(cell: str) -> bool:
 def _read_json(path: Path, name: str | None) -> np.ndarray:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        where = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "it is not text"
+    except (ValueError, RecursionError) as error:
+        known = {UnicodeDecodeError: "it is not text", RecursionError: "it is nested too deeply"}
+        where = (
+            f"line {error.lineno}"
+            if isinstance(error, json.JSONDecodeError)
+            else known.get(type(error), "a number is too long")
+        )
         raise FileError("", f"{path}: the file must be JSON, but it cannot be read ({where})") from None
     if isinstance(data, Mapping):
         data = data[_chosen(path, name, data)]
@@ -149,7 +163,7 @@ def _read_json(path: Path, name: str | None) -> np.ndarray:
         _refuse_name(path, name)
     try:
         array = np.asarray(data)
-    except ValueError:
+    except (ValueError, OverflowError):
         array = np.asarray(None)
     if array.dtype.kind not in "iuf":
         raise FileError("", f"{path}: the file must hold rows of numbers of equal length, but it does not")
@@ -208,13 +222,13 @@ def _chosen(path: Path, name: str | None, arrays: Mapping[str, Any]) -> str:
             "", f"{path}: the file must be named with one of its arrays, but it holds {shown or 'none'}", f"Write {path}:NAME."
         )
     if name not in arrays:
-        raise FileError("", f"{path}: the file must hold an array {name}, but it holds {shown or 'none'}")
+        raise ArrayNameError("", f"{path}: the file must hold an array {name}, but it holds {shown or 'none'}")
     return name
 
 
 def _refuse_name(path: Path, name: str | None) -> None:
     if name is not None:
-        raise FileError("", f"{path}: the file holds one array, but {name} was asked of it", f"Write {path}.")
+        raise ArrayNameError("", f"{path}: the file holds one array, but {name} was asked of it", f"Write {path}.")
 
 
 def write_array(path: Path, array: np.ndarray) -> None:

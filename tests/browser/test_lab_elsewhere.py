@@ -1,5 +1,6 @@
 """The lab without a server, with a server that stops, and in notebooks, all in a real browser."""
 
+import json
 import re
 import signal
 import subprocess
@@ -8,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from lab_page import PANELS, fits, picture, rest, watched
-from lab_server import free_port, running, wait_until
+from lab_server import busy, free_port, running, wait_until
 
 import headwise as hw
+from headwise.lab.bundle import bundled
 
 BIN = Path(sys.executable).parent
 
@@ -58,15 +61,80 @@ def test_a_stopped_server_is_noticed_and_found_again(browser):
         shown = opened.inner_text("table")
         process.send_signal(signal.SIGINT)
         process.wait(20)
+    # Nothing need be asked for it to be noticed; the command that is told brings the page back.
+    opened.wait_for_selector("text=The server has stopped.")
+    assert f"headwise lab --port {port}" in opened.inner_text(".notice:not([hidden])")
     opened.click("[aria-label='key 1']")
     opened.click("text=copy this for me")
-    opened.wait_for_selector("text=The server has stopped.")
+    opened.wait_for_selector("section >> text=the server has stopped")
     assert opened.inner_text("table").startswith(shown)
     with running("--port", str(port)):
         opened.wait_for_selector(".notice", state="hidden", timeout=10000)
         opened.click("text=copy this for me")
         opened.wait_for_selector("text=✓ possible")
     opened.close()
+
+
+def test_a_question_that_is_open_when_the_server_stops(browser):
+    """It is answered with that, and the page says so; no other words of the server or of a parser come up."""
+    with running() as (address, process):
+        opened = browser.new_page()
+        opened.goto(f"{address}#copy")
+        opened.wait_for_selector(".headwise-lab h2")
+        rng = np.random.default_rng(0)
+        slow = {"keys": rng.standard_normal((2000, 64)).tolist()}
+        opened.evaluate(
+            """async (slow) => {
+                const { asker } = await import("/static/asker.js");
+                const ask = asker({ get: (name) => name === "server" });
+                ask("copyable", slow).catch((error) => { document.querySelector("h1").textContent = error.message; });
+            }""",
+            slow,
+        )
+        busy(process)
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+    opened.wait_for_selector("h1:text-is('the server has stopped')")
+    opened.wait_for_selector("text=The server has stopped.")
+    opened.close()
+    assert process.printed == ["stopped\n"]
+
+
+def test_the_offline_file_tells_the_questions_of_the_exercise(browser, offline):
+    part = hw.check.load("attention").problems["b.ii"]
+    with watched(browser, f"{offline}#answer") as page:
+        assert page.inner_text(".answer-question") == part.title
+        assert page.locator("select option", has_text="b.ii: ").count() == 1
+
+
+def test_the_offline_file_opens_what_a_panel_has_written(browser, offline):
+    with watched(browser, offline) as page:
+        state = {"panel": "extract", "state": {"angleA": 30, "angleB": 75}}
+        files = page.locator("input[type=file]")
+        files.set_input_files({"name": "keys.csv", "mimeType": "", "buffer": b"1,2\n"})
+        page.wait_for_selector(".notice[role=alert]:has-text('need Python: run headwise lab')")
+        files.set_input_files({"name": "extract.json", "mimeType": "", "buffer": json.dumps(state).encode()})
+        page.wait_for_selector("h2:text-is('Take it out of the sum')")
+        page.wait_for_selector("text=At 45.0 degrees")
+
+
+def test_a_notebook_that_does_not_answer(browser, tmp_path):
+    """The widget with a kernel that takes messages and says nothing: after a minute a sentence stands there."""
+    script = bundled("lab.js").replace("export default lab", "").replace("export default", "const lab =")
+    quiet = "set() {}, save_changes() {}, on() {}, send() {}"
+    model = f"{{ get: (name) => name === 'state' ? {{ panel: 'matrices', state: {{}} }} : undefined, {quiet} }}"
+    ending = f"lab.render({{ model: {model}, el: document.getElementById('lab') }});"
+    (tmp_path / "widget.html").write_text(
+        f"<meta charset=utf-8><div id=lab></div><script type=module>{script}\n{ending}</script>"
+    )
+    page = browser.new_page()
+    page.clock.install()
+    page.goto((tmp_path / "widget.html").as_uri())
+    page.click("button:text-is('solve')")
+    page.wait_for_selector("text=Python is looking for matrices")
+    page.clock.fast_forward(61_000)
+    page.wait_for_selector("text=the notebook does not answer; it is busy, or its Python has stopped")
+    page.close()
 
 
 def test_a_verdict_is_asked_for_again_when_the_server_is_back(browser):

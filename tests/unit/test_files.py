@@ -51,6 +51,14 @@ def test_csv_with_a_header_and_blank_lines(tmp_path):
     assert read_array(str(tmp_path / "v.csv")).tolist() == [[1, 2], [3, 40]]
 
 
+def test_csv_with_semicolons_and_endings_in_capitals(tmp_path):
+    (tmp_path / "K.CSV").write_text("x;y\n\n1;2\n3;4e1\n")
+    assert read_array(str(tmp_path / "K.CSV")).tolist() == [[1, 2], [3, 40]]
+    np.savez(tmp_path / "both.npz", keys=NUMBERS, other=np.zeros(2))
+    (tmp_path / "both.npz").rename(tmp_path / "BOTH.NPZ")
+    np.testing.assert_array_equal(read_array(f"{tmp_path / 'BOTH.NPZ'}:keys"), NUMBERS)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.int64])
 def test_dtypes_of_safetensors(tmp_path, dtype):
     tensor = torch.tensor([[1.0, -2.0], [0.5, 3.0]]).to(dtype)
@@ -67,6 +75,12 @@ def test_a_name_with_a_colon_in_the_folder(tmp_path):
     folder = tmp_path / "run.npz:old"
     folder.mkdir()
     np.testing.assert_array_equal(read_array(written(folder, "keys.npy")), NUMBERS)
+
+
+# The header of an array of four petabytes, which no machine can address.
+HUGE = (
+    b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (500000000000000,), }".ljust(117) + b"\n"
+)
 
 
 def damaged(path):
@@ -145,6 +159,18 @@ BAD = {
     "ragged.json": (
         lambda path: path.write_text("[[1, 2], [3]]"),
         "the file must hold rows of numbers of equal length, but it does not.",
+    ),
+    "deep.json": (
+        lambda path: path.write_text("[" * 100_000),
+        "the file must be JSON, but it cannot be read (it is nested too deeply).",
+    ),
+    "long.json": (
+        lambda path: path.write_text(f"[[1{'0' * 5000}]]"),
+        "the file must be JSON, but it cannot be read (a number is too long).",
+    ),
+    "huge.npy": (
+        lambda path: path.write_bytes(HUGE),
+        "the array must fit into memory, but it does not.",
     ),
     "words.json": (
         lambda path: path.write_text('["a"]'),

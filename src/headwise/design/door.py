@@ -87,7 +87,7 @@ def check_reads(function: str, given: Given, count: int, targets: Mapping[int, n
     places = check_rows(function, given, count, "reading position").tolist()
     found = {}
     for place, read in zip(places, given.values(), strict=True):
-        if isinstance(read, Iterable) and not isinstance(read, Mapping) and getattr(read, "ndim", 1):
+        if isinstance(read, Iterable) and not isinstance(read, Mapping) and getattr(read, "ndim", 1) > 0:
             raise OptionError(
                 function,
                 f"reads[{place}] must be a token or a dictionary from tokens to weights, but it is {_kind(read)}",

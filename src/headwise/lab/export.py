@@ -1,8 +1,11 @@
 """The lab as one file that works without Python and without a network."""
 
+import html
+import json
 import re
 from pathlib import Path
 
+from headwise import check
 from headwise.errors import FileError
 from headwise.files import replacing
 from headwise.lab.bundle import STATIC, bundled, styles
@@ -19,6 +22,8 @@ def offline() -> str:
     page = re.sub(r'<link rel="stylesheet"[^>]*>\n?', "", page).replace(" data-server", "")
     script = f'<script type="module">\n{bundled("page.js")}\n</script>'
     page = re.sub(r'<script type="module"[^>]*></script>', lambda _: script, page)
+    titles = json.dumps({part: problem.title for part, problem in check.load("attention").problems.items()})
+    page = page.replace('<div id="lab">', f'<div id="lab" data-parts="{html.escape(titles)}">')
     return page.replace("<title>", f"{_POLICY}\n<style>\n{styles()}\n</style>\n<title>")
 
 

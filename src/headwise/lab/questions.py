@@ -6,10 +6,13 @@ Nothing here knows where a question comes from; the server, a worker process and
 import base64
 import binascii
 import math
+import re
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
+from zipfile import BadZipFile, ZipFile
 
 import msgspec
 import numpy as np
@@ -19,11 +22,15 @@ from headwise import check, design, stress
 from headwise.check.typeset import typeset
 from headwise.core.random_keys import RandomKeys
 from headwise.errors import FileError, HeadwiseError, OptionError
-from headwise.files import read_array
+from headwise.files import ArrayNameError, read_array
 from headwise.shown import plain
 
 MOST_KEYS, MOST_WIDTH = 2000, 64
-_MOST_BYTES = 4 << 20
+_MOST_BYTES, _MOST_UNPACKED = 4 << 20, 16 << 20
+# Products of larger numbers overflow on the way to a score.
+_LARGEST = 1e100
+_LONGEST_NAME = 80
+_WITH_NAMES = (".npz", ".json", ".safetensors")  # files of several arrays
 _Row = Annotated[list[float], Meta(min_length=1, max_length=MOST_WIDTH)]
 _Rows = Annotated[list[_Row], Meta(min_length=1, max_length=MOST_KEYS)]
 _Few = Annotated[list[_Row], Meta(min_length=1, max_length=16)]
@@ -48,8 +55,8 @@ class Aim(Question):
 
     def answer(self) -> dict[str, Any]:
         """Design it, or prove that there is none."""
-        values = None if self.values is None else np.array(_even("values", self.values))
-        keys = np.array(_even("keys", self.keys))
+        values = None if self.values is None else _rows("values", self.values)
+        keys = _rows("keys", self.keys)
         if len(self.indices) == 1:
             return design.copy(keys, self.indices[0], leak=self.leak, values=values).to_dict()
         return design.average(keys, self.indices, leak=self.leak, values=values).to_dict()
@@ -62,7 +69,7 @@ class Copyable(Question):
 
     def answer(self) -> dict[str, Any]:
         """Decide every key."""
-        return design.copyable(np.array(_even("keys", self.keys))).to_dict()
+        return design.copyable(_rows("keys", self.keys)).to_dict()
 
 
 class _Noisy(Question):
@@ -135,8 +142,8 @@ class Layer(Question):
         """Design them, or prove that there are none."""
         if not all(row.isdecimal() for row in self.targets):
             raise OptionError("layer", "targets must be named by rows of tokens, but one is not")
-        targets = {int(row): np.array(target) for row, target in self.targets.items()}
-        return design.layer(np.array(_even("tokens", self.tokens)), targets=targets, leak=self.leak).to_dict()
+        targets = {int(row): _rows("targets", [target])[0] for row, target in self.targets.items()}
+        return design.layer(_rows("tokens", self.tokens), targets=targets, leak=self.leak).to_dict()
 
 
 class Extractor(Question):
@@ -147,9 +154,7 @@ class Extractor(Question):
 
     def answer(self) -> dict[str, Any]:
         """Return it."""
-        return design.extractor(
-            np.array(_even("basis", self.basis)), against=np.array(_even("against", self.against))
-        ).to_dict()
+        return design.extractor(_rows("basis", self.basis), against=_rows("against", self.against)).to_dict()
 
 
 class Check(Question):
@@ -177,7 +182,7 @@ class Parts(Question):
 class File(Question):
     """Keys and values in a file that was dropped on the page."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    name: str
     base64: str
 
     def answer(self) -> dict[str, Any]:
@@ -209,6 +214,11 @@ def answered(kind: str, body: bytes) -> tuple[int, bytes]:
         return 400, told(f"the question must be JSON of the right form, but {error}.")
     except HeadwiseError as error:
         return 400, told(str(error))
+    except (ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
+        name = type(error).__name__
+        return 400, told(f"the numbers must be such that floating point can work on them, but they are not ({name}).")
+    except Exception as error:  # noqa: BLE001  a mistake of ours must not leave a page waiting
+        return 500, told(f"headwise itself failed ({type(error).__name__}). This is a mistake in it.")
 
 
 def told(sentence: str) -> bytes:
@@ -218,17 +228,21 @@ def told(sentence: str) -> bytes:
 
 def dropped(name: str, content: bytes) -> dict[str, Any]:
     """Read the arrays called keys and values in a file; an array without a name is keys."""
-    short = Path(name).name
+    short = re.sub(r"[^\x20-\x7e\xa1-\uffff]", "?", Path(name).name)[-_LONGEST_NAME:] or "file"
     if len(content) > _MOST_BYTES:
         size = len(content) / 2**20
         raise FileError("", f"{short}: a file may have {_MOST_BYTES >> 20} MB here, but it has {size:.1f}", "Use Python.")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / (short or "file")
+        # The name is somebody else's: only its ending goes into ours.
+        ending = re.search(r"\.[a-zA-Z]{1,12}$", short)
+        path = Path(folder) / f"file{ending[0] if ending else ''}"
         path.write_bytes(content)
+        _not_a_flood(path, short)
         try:
             arrays = _named(path)
         except FileError as error:
             problem, step = (words.replace(f"{path}", short) for words in (error.problem, error.step))
+            step = "Call them keys and values." if step.endswith(":NAME.") else step
             raise FileError("", problem.rstrip("."), step) from None
     for label, array in arrays.items():
         if array.ndim != 2 or not 0 < array.shape[0] <= MOST_KEYS or not 0 < array.shape[1] <= MOST_WIDTH:
@@ -236,20 +250,38 @@ def dropped(name: str, content: bytes) -> dict[str, Any]:
             raise FileError("", f"{short}: {label} must have {limits}, but the shape is {array.shape}")
         if not np.isfinite(array).all():
             raise FileError("", f"{short}: {label} must be finite, but holds NaN or infinity")
+        if np.abs(array).max() > _LARGEST:
+            raise FileError("", f"{short}: {label} must hold numbers up to {_LARGEST:g} in size, but one is larger")
+    keys, values = len(arrays["keys"]), len(arrays.get("values", arrays["keys"]))
+    if keys != values:
+        raise FileError("", f"{short}: keys and values must have as many rows, but keys have {keys} and values {values}")
     return {"arrays": arrays}
+
+
+def _not_a_flood(path: Path, short: str) -> None:
+    """Refuse an archive that holds far more than it weighs, before any of it is unpacked."""
+    with suppress(BadZipFile), ZipFile(path) as archive:
+        size = sum(one.file_size for one in archive.infolist())
+        if size > _MOST_UNPACKED:
+            most = _MOST_UNPACKED >> 20
+            raise FileError("", f"{short}: an archive may hold {most} MB here, but it holds {size / 2**20:.1f}", "Use Python.")
 
 
 def _named(path: Path) -> dict[str, np.ndarray]:
     found = {}
-    for label in ("keys", "values"):
-        try:
+    for label in ("keys", "values") if path.suffix.lower() in _WITH_NAMES else ():
+        with suppress(ArrayNameError):
             found[label] = np.asarray(read_array(f"{path}:{label}"), dtype=np.float64)
-        except FileError:
-            continue
+    if "values" in found and "keys" not in found:
+        raise FileError("", f"{path}: the file must hold keys, but it holds values without them")
     return found or {"keys": np.asarray(read_array(str(path)), dtype=np.float64)}
 
 
-def _even(name: str, rows: list[list[float]]) -> list[list[float]]:
+def _rows(name: str, rows: list[list[float]]) -> np.ndarray:
+    """Return rows of one length, of numbers that can be worked with."""
     if len({len(row) for row in rows}) > 1:
         raise OptionError("lab", f"the rows of {name} must have one length, but they differ")
-    return rows
+    found = np.array(rows, dtype=np.float64)
+    if not np.abs(found).max() <= _LARGEST:
+        raise OptionError("lab", f"the numbers of {name} must be at most {_LARGEST:g} in size, but one is larger")
+    return found

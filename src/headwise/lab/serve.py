@@ -48,7 +48,15 @@ def serve(
         raise missing_extra("lab", error.name or "starlette", "lab") from None
     bound = _bound(port)
     address = f"http://{HOST}:{bound.getsockname()[1]}/"
-    server = uvicorn.Server(uvicorn.Config(application(), log_level="warning", access_log=False, timeout_graceful_shutdown=2))
+    app = application()
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Let open questions be answered with that the server stops, before their connections are closed."""
+            app.state.stopping.set()
+            await super().shutdown(sockets)
+
+    server = Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=2))
     say(f"the lab is at {address} (Ctrl-C stops it)")
     if at is not None:
         at(address)

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -21,6 +21,7 @@ from headwise.lab.workers import Workers
 from headwise.version import __version__
 
 MOST_BYTES = 6 << 20
+_HOSTS = (b"127.0.0.1", b"localhost")
 _HEADERS = [
     (
         b"content-security-policy",
@@ -61,6 +62,9 @@ class Guard:
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
+        if host.partition(b":")[0] not in _HOSTS:
+            await _json(400, told("this server is reached as 127.0.0.1 or localhost only."))(scope, receive, guarded)
+            return
         if origin is not None and origin != b"http://" + host:
             await _json(403, told("this server answers its own page only."))(scope, receive, guarded)
             return
@@ -86,7 +90,10 @@ async def _question(request: Request) -> Response:
     kind = request.path_params["kind"]
     if kind not in KINDS:
         return _json(404, told(f"a question must be one of {', '.join(KINDS)}, but this is another."))
-    body = await _body(request)
+    try:
+        body = await _body(request)
+    except ClientDisconnect:
+        return _json(499, told("nobody waits for this."))
     if body is None:
         return _json(413, told(f"a question may have {MOST_BYTES >> 20} MB, but this has more. Use Python for it."))
     if kind == "file":
@@ -96,20 +103,27 @@ async def _question(request: Request) -> Response:
         return _json(415, told("a question must be application/json, but this is not."))
     asked = asyncio.create_task(request.app.state.workers.ask(kind, body))
     gone = asyncio.create_task(_gone(request))
+    stopped = asyncio.create_task(request.app.state.stopping.wait())
     try:
-        await asyncio.wait({asked, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
-            return _json(499, told("nobody waits for this."))
-        return _json(*asked.result())
+        await asyncio.wait({asked, gone, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            return _json(*asked.result())
+        return _json(503, told("the server has stopped.")) if stopped.done() else _json(499, told("nobody waits for this."))
     finally:
-        asked.cancel()
-        gone.cancel()
+        for task in (asked, gone, stopped):
+            task.cancel()
 
 
 async def _gone(request: Request) -> None:
     """Wait until the one who asked has gone."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    """Say in JSON what Starlette refuses: a path or a method that is not there."""
+    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "this failed")
+    return _json(status, told(f"{detail}."))
 
 
 async def _health(_: Request) -> Response:
@@ -125,7 +139,8 @@ def application(workers: Workers | None = None) -> Starlette:
     pool = workers or Workers()
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        app.state.stopping = asyncio.Event()
         await pool.start()
         yield
         await pool.stop()
@@ -137,7 +152,8 @@ def application(workers: Workers | None = None) -> Starlette:
             Route("/api/{kind}", _question, methods=["POST"]),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
-        middleware=[Middleware(Guard), Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])],
+        middleware=[Middleware(Guard)],
+        exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )
     app.state.workers = pool

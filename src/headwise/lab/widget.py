@@ -41,7 +41,11 @@ def _kind() -> Any:  # noqa: ANN401
         import traitlets  # noqa: PLC0415
     except ImportError as error:
         raise missing_extra("widget", error.name or "anywidget", "lab") from None
-    from headwise.lab.questions import KINDS, answered  # noqa: PLC0415
+    from headwise.lab.questions import KINDS  # noqa: PLC0415
+    from headwise.lab.workers import Helper  # noqa: PLC0415
+
+    # A process of its own: work that does not end must not keep the notebook.
+    helper = Helper()
 
     class Lab(anywidget.AnyWidget):  # type: ignore[misc]
         _esm = bundled("lab.js")
@@ -52,11 +56,16 @@ def _kind() -> Any:  # noqa: ANN401
             super().__init__(**given)
             self.on_msg(self._asked)
 
-        def _asked(self, _: object, message: dict[str, Any], __: object) -> None:
-            kind = str(message.get("kind"))
-            status, reply = answered(kind, msgspec.json.encode(message.get("body"))) if kind in KINDS else (404, b"{}")
-            data = msgspec.json.decode(reply)
+        def _asked(self, _: object, message: object, __: object) -> None:
+            given = message if isinstance(message, dict) else {}
+            kind = str(given.get("kind"))
+            try:
+                body = msgspec.json.encode(given.get("body"))
+                status, reply = helper.ask(kind, body) if kind in KINDS else (404, b"{}")
+                data = msgspec.json.decode(reply)
+            except Exception as error:  # noqa: BLE001  the page waits for a reply, whatever happens
+                status, data = 500, {"error": f"headwise itself failed ({type(error).__name__})."}
             answer = {"answer": data} if status == 200 else {"error": data.get("error", "there is no such question")}
-            self.send({"id": message.get("id"), **answer})
+            self.send({"id": given.get("id"), **answer})
 
     return Lab

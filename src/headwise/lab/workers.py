@@ -2,12 +2,14 @@
 
 import asyncio
 import os
-import sys
+import signal
+import subprocess
+import threading
 from collections import OrderedDict
 from contextlib import suppress
 
 from headwise.lab.questions import told
-from headwise.lab.worker import LENGTH
+from headwise.lab.worker import COMMAND, LENGTH
 
 SECONDS = 20.0
 _KEPT, _KEPT_BYTES = 256, 1 << 17
@@ -48,10 +50,10 @@ class Workers:
             reply = await asyncio.wait_for(_exchanged(process, kind, body), self.seconds)
         except TimeoutError:
             await self._dropped(process)
-            return 400, told(f"the work must end within {self.seconds:g} s here, but it did not. Use fewer keys, or Python.")
+            return _late(self.seconds)
         except (asyncio.IncompleteReadError, ConnectionError):
             await self._dropped(process)
-            return 500, told("the process that works on this has ended; ask again.")
+            return _gone()
         except BaseException:
             await asyncio.shield(self._dropped(process))
             raise
@@ -63,15 +65,11 @@ class Workers:
         return reply
 
     async def _started(self) -> asyncio.subprocess.Process:
-        # One thread each: the processes share the cores already.
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "headwise.lab.worker",
+            *COMMAND,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env=os.environ | threads,
+            env=_surroundings(),
             limit=1 << 24,
             start_new_session=True,
         )
@@ -86,9 +84,93 @@ class Workers:
 
     async def _ended(self, process: asyncio.subprocess.Process) -> None:
         self.running.discard(process)
-        with suppress(ProcessLookupError):
-            process.kill()
+        _kill(process.pid)
         await process.wait()
+
+
+class Helper:
+    """One process whose answer is waited for, as a notebook does; nothing starts before the first question."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        """Keep the limit."""
+        self.seconds = seconds
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, kind: str, body: bytes) -> Reply:
+        """Return the answer, or a sentence when it takes too long."""
+        if self.process is None or self.process.poll() is not None:
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(  # noqa: S603  our own module
+                COMMAND, stdin=pipe, stdout=pipe, env=_surroundings(), start_new_session=True
+            )
+        process, late = self.process, threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _kill(process.pid)
+
+        timer = threading.Timer(self.seconds, give_up)
+        timer.start()
+        try:
+            return _exchanged_here(process, kind, body)
+        except (EOFError, OSError):
+            self.end()
+            return _late(self.seconds) if late.is_set() else _gone()
+        except BaseException:
+            self.end()  # an answer that comes now would be taken for the next one
+            raise
+        finally:
+            timer.cancel()
+
+    def end(self) -> None:
+        """End the process; the next question starts another."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        _kill(process.pid)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what it has not read is lost with it
+                    pipe.close()
+
+
+def _kill(pid: int) -> None:
+    """Kill a process and those that it has started: each of ours leads a group of its own."""
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGTERM)
+
+
+def _late(seconds: float) -> Reply:
+    return 400, told(f"the work must end within {seconds:g} s here, but it did not. Use fewer keys, or Python.")
+
+
+def _gone() -> Reply:
+    return 500, told("the process that works on this has ended; ask again.")
+
+
+def _surroundings() -> dict[str, str]:
+    # One thread each: the processes share the cores already.
+    return os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def _exchanged_here(process: subprocess.Popen[bytes], kind: str, body: bytes) -> Reply:
+    assert process.stdin is not None  # noqa: S101  both were asked for
+    assert process.stdout is not None  # noqa: S101
+    frame = kind.encode() + b"\n" + body
+    process.stdin.write(LENGTH.pack(len(frame)) + frame)
+    process.stdin.flush()
+    head = process.stdout.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        raise EOFError
+    size = LENGTH.unpack(head)[0]
+    answer = process.stdout.read(size)
+    if len(answer) < size:
+        raise EOFError
+    return int(answer[:3]), answer[3:]
 
 
 async def _exchanged(process: asyncio.subprocess.Process, kind: str, body: bytes) -> Reply:

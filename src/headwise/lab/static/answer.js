@@ -2,6 +2,7 @@
 
 import { attendTo } from "./attention.js";
 import { latestOnly } from "./asker.js";
+import { copyInReach } from "./aims.js";
 import { copyPanel } from "./copy.js";
 import { afterPause, barsPath, canvas, keyName, make, said } from "./draw.js";
 import { MATRICES_UNITS, matricesPanel } from "./matrices.js";
@@ -126,9 +127,13 @@ function answerPlaces(part, example) {
   const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
   const query = example.query ?? (example.queries?.length === 1 ? example.queries[0] : null);
   if (example.keys && query) {
-    const chosen = example.queries ? [0, 1] : [];
-    const taken = copyPanel.check({ keys: example.keys, values: example.values, query, scale: 1, chosen, view: example.seed < 2 && example.queries ? "first" : "principal" });
-    if (same(taken.keys, example.keys) && same(taken.query, query)) found.push([copyPanel, taken]);
+    const pair = Boolean(example.queries);
+    // A query that is far longer than the keys would leave them a dot: its length goes into the scale.
+    const long = Math.hypot(...query) > 2 * Math.max(...example.keys.map((key) => Math.hypot(...key)));
+    const aimed = long ? copyInReach(query, example.keys) : { query, scale: 1 };
+    const note = `Opened from your answer. ${answerSentence(example.sentence ?? "")}`;
+    const taken = copyPanel.check({ keys: example.keys, values: example.values, ...aimed, chosen: pair ? [0, 1] : [], named: pair, note, view: pair && example.seed < 2 ? "round" : "principal" });
+    if (same(taken.keys, example.keys) && same(taken.query, aimed.query)) found.push([copyPanel, taken]);
   }
   if (example.keys && example.queries && (example.queries.length > 1 || part.startsWith("c"))) {
     const taken = noisePanel.check({ keys: example.keys, queries: example.queries });
@@ -172,9 +177,10 @@ function answerExample(example, found, host) {
     make("details", {}, make("summary", {}, "Python lines that show it"), code));
 }
 
-/** Words as a sentence of their own; a name such as q_1 at the start stays as it is, a matrix of one number is that number. */
+/** Words as a sentence of their own; a name such as q_1 at the start stays as it is, a column is written as a vector or a number. */
 function answerSentence(given) {
-  const words = given.replace(/\[\[([^[\],]+)\]\]/g, "$1");
+  const column = (_, rows) => (rows.includes("], [") ? `(${rows.replaceAll("], [", ", ")})` : rows);
+  const words = given.replace(/\[\[([^[\],]+(?:\], \[[^[\],]+)*)\]\]/g, column);
   const begun = /^[a-z]+[ ,]/.test(words) && !/^[a-zA-Z] /.test(words) ? words[0].toUpperCase() + words.slice(1) : words;
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }
@@ -191,7 +197,7 @@ function answerShown(found, host) {
   const good = found.status === "right" || found.status === "remark";
   const [problem, ...place] = (found.problem ?? "").split("\n");
   const math = found.mathml ? answerMath(found.mathml) : null;
-  const tone = good ? "good" : found.status === "wrong" ? "bad" : "answer-unclear";
+  const tone = good ? "good" : found.status === "wrong" ? "bad" : "unsure";
   const example = found.counterexample;
   const tokens = host.state.part.startsWith("e");
   const pairs = ANSWER_GROWING.has(host.state.part) ? (found.errors ?? []) : [];
@@ -199,7 +205,7 @@ function answerShown(found, host) {
   const one = found.scale_for_one_percent;
   return [
     make("div", { class: `verdict ${tone}` },
-      make("p", { class: "answer-word" }, make("span", { class: good ? "word-good" : found.status === "wrong" ? "word-bad" : "answer-unclear" }, `${ANSWER_SIGNS[found.status] ?? "?"} ${found.said}`)),
+      make("p", { class: "answer-word" }, make("span", { class: `word-${tone}` }, `${ANSWER_SIGNS[found.status] ?? "?"} ${found.said}`)),
       math ? make("div", { class: "answer-math", "aria-label": "read as", role: "group" }, make("span", { class: "quiet" }, "read as"), math) : null,
       problem ? make("p", {}, answerSentence(problem)) : null,
       place.length ? make("pre", { class: "code answer-place", "aria-label": "the place" }, place.map((line) => line.replace(/^ {2}/, "")).join("\n")) : null,
@@ -219,7 +225,7 @@ function answerForm(host, asked) {
   const select = make("select", { "aria-label": "part" }, ...Object.keys(ANSWER_EXAMPLES).map((part) => make("option", { value: part }, part)));
   const text = make("textarea", { class: "answer-text", rows: 3, maxlength: ANSWER_LONGEST, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "your answer, plain text or LaTeX" });
   const examples = make("div", { class: "answer-examples", role: "group", "aria-label": "answers to try" });
-  let titles = {};
+  let titles = host.parts ?? {};
   let kept = state.text;
   const write = (words) => {
     text.value = words;
@@ -246,7 +252,12 @@ function answerForm(host, asked) {
     if (state.text !== kept) host.change({ text: (kept = state.text) });
   };
   text.addEventListener("change", keep);
+  const name = () => {
+    for (const option of select.options) option.textContent = titles[option.value] ? answerShort(option.value, titles[option.value]) : option.value;
+    question.textContent = titles[state.part] ?? "";
+  };
   draw();
+  name();
   return {
     keep,
     elements: [
@@ -254,8 +265,7 @@ function answerForm(host, asked) {
       make("p", { class: "quiet answer-try" }, "plain text or LaTeX; or try one of these:"), examples],
     name(parts) {
       titles = Object.fromEntries(parts.map(({ part, title }) => [part, title]));
-      for (const option of select.options) option.textContent = titles[option.value] ? answerShort(option.value, titles[option.value]) : option.value;
-      question.textContent = titles[state.part] ?? "";
+      name();
     },
   };
 }
@@ -268,9 +278,7 @@ function answerShort(part, title) {
 function answerMount(el, host) {
   const ask = latestOnly(host.ask);
   const out = make("div", { class: "answer-out" });
-  let stopped = false;
   const check = async () => {
-    if (stopped) return;
     const { part, text } = host.state;
     form.keep();
     if (text.trim() === "" || !host.canAsk) {
@@ -281,11 +289,10 @@ function answerMount(el, host) {
     }
     try {
       const found = await ask("check", { part, text });
-      if (!found || stopped) return;
+      if (!found) return;
       out.replaceChildren(...answerShown(found, host));
       host.announce([found.said, found.misconception, (found.problem ?? "").split("\n")[0]].filter(Boolean).join(": "));
     } catch (error) {
-      if (stopped) return;
       const again = make("button", { type: "button", onclick: () => check() }, "check again");
       out.replaceChildren(make("p", {}, `There is no verdict: ${error.message} `), again, answerFigures([]));
     }
@@ -293,15 +300,16 @@ function answerMount(el, host) {
   };
   const soon = afterPause(check, ANSWER_PAUSE);
   const form = answerForm(host, (typing = false) => {
+    ask.drop();
     if (host.canAsk) out.classList.add("answer-stale");
     if (typing) soon();
     else check();
   });
   el.append(...form.elements, out);
   out.append(answerFigures([], "Python is at work …"));
-  if (host.canAsk) host.ask("parts", {}).then(({ parts }) => { if (!stopped) form.name(parts); }, () => {});
+  if (host.canAsk) host.ask("parts", {}).then(({ parts }) => form.name(parts), () => {});
   check();
-  return { stop: () => { stopped = true; }, resume: check };
+  return { resume: check };
 }
 
 export const answerPanel = {

@@ -25,7 +25,7 @@ function matricesKeys(input, { step, go, end, back }) {
   input.addEventListener("keydown", (event) => {
     const ways = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     const steps = { "+": 1, "-": -1, PageUp: 1, PageDown: -1 };
-    const whole = input.selectionStart === 0 && input.selectionEnd === input.value.length;
+    const whole = input.value !== "" && input.selectionStart === 0 && input.selectionEnd === input.value.length;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in ways) go(ways[event.key]);
     else if (event.key === "Enter") end();
@@ -48,7 +48,7 @@ function matricesKeys(input, { step, go, end, back }) {
 }
 
 /** One number of a map, in an input; `set(number, largest)` shows it, null is an empty place. */
-function matricesCell({ label, change, go, chosen }) {
+function matricesCell({ label, change, go, chosen, refused }) {
   const input = make("input", { type: "text", inputmode: "decimal", class: "matrices-cell", "aria-label": label, autocomplete: "off", tabindex: "-1" });
   let value = null;
   let before = null;
@@ -66,11 +66,15 @@ function matricesCell({ label, change, go, chosen }) {
     } else input.value = number === null ? "" : said(number);
   };
   const settle = () => {
+    // What is no number as a whole does not leave its first digits behind.
+    const wrong = typed && matricesTyped(input.value) === null;
+    const [text, goal] = [input.value, wrong ? before ?? 0 : value];
     const moved = typed && value !== before;
     typed = false;
     input.removeAttribute("aria-invalid");
-    if (moved) change(value, true);
+    if (moved) change(goal, true);
     before = value;
+    if (wrong) refused(`${label}: a number from −1e6 to 1e6 must stand here, but ${text.trim() ? `“${text}” was typed` : "nothing was typed"}; it is ${said(value ?? 0)} as before.`);
   };
   const end = () => {
     settle();
@@ -89,7 +93,8 @@ function matricesCell({ label, change, go, chosen }) {
     input.select();
     chosen(cell, label);
   });
-  input.addEventListener("pointerup", () => { if (!typed) input.select(); });
+  // The browser collapses the selection after the click is over.
+  input.addEventListener("click", () => setTimeout(() => { if (!typed) input.select(); }));
   input.addEventListener("input", () => {
     typed = true;
     const number = matricesTyped(input.value);
@@ -115,11 +120,12 @@ function matricesCell({ label, change, go, chosen }) {
 }
 
 /** A map of numbers as a table of cells; `change(row, column, number, done)`; `extra(row)` may stand behind a row. */
-export function matricesGrid({ name, about, rows, columns, change, chosen, extra = () => null }) {
+export function matricesGrid({ name, about, rows, columns, change, chosen, refused, extra = () => null }) {
   const cells = rows.map((row, i) => columns.map((column, j) =>
     matricesCell({
       label: `${name}, row ${row}, column ${column}`,
       change: (number, done) => change(i, j, number, done),
+      refused,
       go: ([down, right]) => reach(i + down, j + right),
       chosen: (cell, label) => {
         for (const one of cells.flat()) one.input.tabIndex = -1;

@@ -28,6 +28,18 @@ export function said(number) {
   return String(Number(number.toPrecision(4)));
 }
 
+/** Number and error as Python prints them: as many digits as the error leaves, ten at most; what they leave out is added to it. */
+export function estimated({ value, error }) {
+  if (!(error > 0 && Number.isFinite(error))) return `${said(value)} ± ${said(error)}`;
+  const room = Math.ceil(Math.log10(Math.max(Math.abs(value), error)) - Math.log10(error)) + 2;
+  const shown = Number(value.toPrecision(Math.min(Math.max(room, 2), 10)));
+  const whole = error + Math.abs(shown - value);
+  const near = Number(whole.toPrecision(2));
+  const upper = near >= whole ? near : Number((near + 10 ** (Math.floor(Math.log10(near)) - 1)).toPrecision(2));
+  const brief = (x) => (x !== 0 && Math.abs(x) < 1e-4 ? x.toExponential() : String(x));
+  return `${brief(shown)} ± ${brief(upper)}`;
+}
+
 /** The names of keys: a, b, then the numbers of the rest. */
 export function keyName(row) {
   return row < 2 ? "ab"[row] : String(row + 1);
@@ -50,7 +62,7 @@ export function canvas(width, height, label) {
 }
 
 /**
- * Let a hand, a finger or the arrow keys move something in a plane.
+ * Let a hand, a finger or the arrow keys move something in a plane, within its picture.
  * `at()` tells where it is, `move([x, y], done)` is called on every step, with done=true at the end of each gesture.
  */
 export function draggable(element, picture, where, { label, at, move }) {
@@ -60,6 +72,7 @@ export function draggable(element, picture, where, { label, at, move }) {
   element.classList.add("handle");
   const name = () => element.setAttribute("aria-label", `${label}: ${at().map(said).join(", ")}`);
   name();
+  const within = (x) => Math.min(Math.max(x, -0.96 * where().reach), 0.96 * where().reach);
   const place = (event) => {
     const box = picture.getBoundingClientRect();
     const view = picture.viewBox.baseVal;
@@ -69,10 +82,14 @@ export function draggable(element, picture, where, { label, at, move }) {
     ]);
   };
   let away = null;
+  let moved = false;
+  // Only this keeps a finger from scrolling the page: touch-action has no effect on a part of an svg.
+  element.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false });
   element.addEventListener("pointerdown", (event) => {
     const [x, y] = place(event);
     const here = at();
     away = [here[0] - x, here[1] - y];
+    moved = false;
     element.setPointerCapture(event.pointerId);
     element.focus({ preventScroll: true });
     event.preventDefault();
@@ -81,12 +98,16 @@ export function draggable(element, picture, where, { label, at, move }) {
   element.addEventListener("pointermove", (event) => {
     if (away === null) return;
     const [x, y] = place(event);
-    move([x + away[0], y + away[1]], false);
+    const [here, goal] = [at(), [within(x + away[0]), within(y + away[1])]];
+    if (!moved && Math.hypot(goal[0] - here[0], goal[1] - here[1]) * where().unit < 0.5) return;
+    moved = true;
+    move(goal, false);
     name();
   });
   const stop = () => {
     if (away === null) return;
     away = null;
+    if (!moved) return;
     move(at(), true);
     name();
   };
@@ -108,9 +129,8 @@ export function draggable(element, picture, where, { label, at, move }) {
 export function slider({ label, low, high, value, change, log = false, whole = false }) {
   const turn = log ? Math.log10 : Number;
   const back = (x) => (log ? 10 ** x : x);
-  const shown = make("output", {}, said(value));
+  const shown = make("output");
   const input = make("input", { type: "range", min: turn(low), max: turn(high), step: whole ? 1 : "any", "aria-label": label });
-  input.value = turn(Math.min(Math.max(value, low), high));
   const step = (done) => {
     const found = whole ? Math.round(back(Number(input.value))) : Number(back(Number(input.value)).toPrecision(4));
     shown.textContent = said(found);
@@ -129,14 +149,16 @@ export function slider({ label, low, high, value, change, log = false, whole = f
   input.addEventListener("input", () => step(false));
   input.addEventListener("change", () => step(true));
   const element = make("label", { class: "slider" }, make("span", {}, label), input, shown);
-  return {
-    element,
-    set(number) {
-      input.value = turn(Math.min(Math.max(number, low), high));
-      shown.textContent = said(number);
-      input.setAttribute("aria-valuetext", said(number));
-    },
+  // What is found may lie beyond the ends; then they give way, or the next step of the hand would jump.
+  const set = (number) => {
+    if (turn(number) < Number(input.min)) input.min = turn(number);
+    if (turn(number) > Number(input.max)) input.max = turn(number);
+    input.value = turn(number);
+    shown.textContent = said(number);
+    input.setAttribute("aria-valuetext", said(number));
   };
+  set(value);
+  return { element, set };
 }
 
 /** One path for any number of bars; `heights` between 0 and 1. */

@@ -1,11 +1,11 @@
 // What a panel hands out: its picture as SVG or PNG, its state as JSON, the Python lines that repeat it.
 
-import { make } from "./draw.js";
+import { make, onceAFrame } from "./draw.js";
 
-const LOOK = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "font-weight", "text-anchor"];
+const LOOK = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "paint-order", "opacity", "font-size", "font-family", "font-weight", "text-anchor"];
 
 /** A copy of a picture that needs no style sheet. */
-export function standalone(picture) {
+function standalone(picture) {
   const copy = picture.cloneNode(true);
   const pairs = [[picture, copy]];
   while (pairs.length) {
@@ -22,13 +22,11 @@ export function standalone(picture) {
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.setAttribute("width", box.width);
   copy.setAttribute("height", box.height);
-  const ground = make("rect", { width: box.width, height: box.height, fill: groundOf(picture) });
-  copy.prepend(ground);
   return new XMLSerializer().serializeToString(copy);
 }
 
-function groundOf(picture) {
-  for (let element = picture; element; element = element.parentElement) {
+function groundOf(body) {
+  for (let element = body; element; element = element.parentElement) {
     const colour = getComputedStyle(element).backgroundColor;
     if (colour && colour !== "rgba(0, 0, 0, 0)" && colour !== "transparent") return colour;
   }
@@ -47,8 +45,10 @@ function together(body) {
     height = Math.max(height, box.height);
     return part;
   });
+  // One ground for all: pictures are of different heights.
+  const ground = `<rect width="${left}" height="${height}" fill="${groundOf(body)}"/>`;
   return {
-    text: `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left} ${height}" width="${left}" height="${height}">${parts.join("")}</svg>`,
+    text: `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${left} ${height}" width="${left}" height="${height}">${ground}${parts.join("")}</svg>`,
     width: left,
     height,
   };
@@ -75,21 +75,25 @@ async function png(drawn) {
   }
 }
 
-/** The row of buttons under a panel. */
+/** The row of buttons under a panel; `follow()` keeps lines that are shown true to the state. */
 export function exportsOf(panel, body, host) {
   const code = make("pre", { class: "code", hidden: true, tabindex: "0", "aria-label": "Python lines" });
   const button = (name, work) => make("button", { type: "button", onclick: work }, name);
+  const write = () => { code.textContent = panel.code(host.state); };
+  const soon = onceAFrame(() => { if (!code.hidden) write(); });
+  const state = () => JSON.stringify({ panel: panel.name, state: host.state });
   const row = make(
     "div",
     { class: "exports", role: "group", "aria-label": "take it with you" },
     button("SVG", () => download(`${panel.name}.svg`, new Blob([together(body).text], { type: "image/svg+xml" }))),
     button("PNG", async () => download(`${panel.name}.png`, await png(together(body)))),
-    button("JSON", () => download(`${panel.name}.json`, new Blob([JSON.stringify(host.state)], { type: "application/json" }))),
+    button("JSON", () => download(`${panel.name}.json`, new Blob([state()], { type: "application/json" }))),
     button("Python", () => {
       code.hidden = !code.hidden;
-      code.textContent = panel.code(host.state);
-      if (!code.hidden) navigator.clipboard?.writeText(code.textContent).catch(() => {});
+      if (code.hidden) return;
+      write();
+      navigator.clipboard?.writeText(code.textContent).catch(() => {});
     }),
   );
-  return make("footer", {}, row, code);
+  return { element: make("footer", {}, row, code), follow: () => { if (!code.hidden) soon(); } };
 }

@@ -154,7 +154,9 @@ function extractPicture(state, moved) {
     }
     const size = Math.hypot(...found.sum) || 1;
     label(names.sum, found.sum, [(16 * found.sum[0]) / size, 4 - (16 * found.sum[1]) / size]);
-    label(names.shadow, found.shadow, beside(found.a, 1, 26));
+    // Where the shadow lies near the end of its line, its name makes room for the name of the line.
+    const crowded = Math.hypot(...[0, 1].map((j) => found.shadow[j] - EXTRACT_RING * found.a[j])) < 0.55;
+    label(names.shadow, found.shadow, beside(found.a, 1, crowded ? 46 : 26));
     extractArc(parts.arc, names.degrees, found, where);
   };
   return { picture, draw };
@@ -189,13 +191,14 @@ function extractChart() {
     picture.append(make("path", { class: "faint", d: `M${left} ${y(tick)}h${width}` }), text(left - 6, y(tick) + 4, String(tick), "end"));
   }
   for (const tick of [0, 15, 30, 45, 60, 75, 90]) picture.append(text(x(tick), top + height + 17, String(tick), "middle"));
-  picture.append(text(6, 16, "|M| = 1 / sin(angle)", "start"), text(left + width / 2, 242, "angle between the lines, degrees", "middle"));
+  picture.append(text(left, 14, "|M| = 1 / sin(angle)", "start"), text(left + width / 2, 242, "angle between the lines, degrees", "middle"));
   const mark = make("circle", { r: 6, class: "role-one" });
   const value = text(0, 0, "", "start");
   picture.append(make("path", { class: "line-one", "stroke-width": 2, d }), mark, value);
   const draw = ({ angle, norm }) => {
     put(mark, { cx: x(angle).toFixed(1), cy: y(norm).toFixed(1) });
-    put(value, { x: (x(angle) + (angle > 70 ? 4 : 10)).toFixed(1), y: (y(norm) - 10).toFixed(1), "text-anchor": angle > 70 ? "end" : "start" });
+    const [dx, dy] = angle > 70 ? [4, -10] : [12, 4];
+    put(value, { x: (x(angle) + dx).toFixed(1), y: (y(norm) + dy).toFixed(1), "text-anchor": angle > 70 ? "end" : "start" });
     value.textContent = Number.isFinite(norm) ? said(norm) : "no M";
   };
   return { picture, draw };
@@ -253,7 +256,6 @@ function extractMount(el, host) {
   const normals = Float64Array.from({ length: 2 * EXTRACT_DRAWS }, normalsFrom(state.seed));
   const tables = { rivals: make("table"), matrix: make("table", { class: "extract-matrix" }), noise: make("table") };
   const [sentence, badge] = [make("p", { class: "extract-sentence" }), make("p", { class: "quiet" })];
-  let stopped = false;
   const update = () => {
     const found = extractFound(state);
     const cloud = extractCloud(found, state.sigma, normals);
@@ -265,20 +267,21 @@ function extractMount(el, host) {
   const soon = onceAFrame(update);
   const compare = afterPause(async () => {
     const found = extractFound(state);
-    if (stopped || !host.canAsk) return;
+    if (!host.canAsk) return;
     try {
       const answer = found.matrix ? await ask("extractor", { basis: [found.a], against: [found.b] }) : null;
-      if (stopped || (found.matrix && !answer)) return;
+      if (found.matrix && !answer) return;
       const off = answer ? Math.max(...answer.matrix.flatMap((row, i) => row.map((x, j) => Math.abs(x - found.matrix[i][j])))) : 0;
       badge.textContent = answer
         ? `Python's design.extractor: |M| ${said(answer.norm)}, angle ${said((answer.angle * 180) / Math.PI)} degrees; largest difference of an entry ${said(Number(off.toPrecision(2)))}.`
         : "Python is not asked: there is no M to compare.";
     } catch (error) {
-      if (!stopped) badge.textContent = `There is no answer: ${error.message}`;
+      badge.textContent = `There is no answer: ${error.message}`;
     }
   });
   const moved = (patch, done) => {
     host.change(patch, done);
+    ask.drop();
     if (host.canAsk) badge.textContent = "Comparing with Python …";
     soon();
     compare();
@@ -301,17 +304,20 @@ function extractMount(el, host) {
   );
   update();
   compare();
-  return { stop: () => { stopped = true; }, resume: compare };
+  return { resume: compare };
 }
 
-/** The Python lines that give the same matrix. */
+/** The Python lines that give the same matrix, or say why there is none. */
 function extractCode(state) {
-  const { a, b, first, second } = extractFound(state);
+  const { a, b, first, second, matrix } = extractFound(state);
+  const taken = matrix
+    ? "found = hw.design.extractor(basis, against=against)\nprint(found.matrix, found.norm, np.degrees(found.angle))\nprint(found.extract(v_a + v_b), v_a)\n" +
+      `print(${state.sigma} * np.sqrt(np.trace(found.matrix @ found.matrix.T)))  # noise in what is taken out\n`
+    : "try:\n    print(hw.design.extractor(basis, against=against))\nexcept hw.HeadwiseError as error:\n    print(error)\n" +
+      "w = basis[0]  # on both lines, or nearly: the same sum from other parts\nprint(v_a + v_b, (v_a + w) + (v_b - w))\n";
   return (
     `import numpy as np\nimport headwise as hw\n\nbasis = np.array(${python([a])}, float)  # the line A\nagainst = np.array(${python([b])}, float)  # the line B\n` +
-    `v_a, v_b = np.array(${python(first)}, float), np.array(${python(second)}, float)\nfound = hw.design.extractor(basis, against=against)\n` +
-    "print(found.matrix, found.norm, np.degrees(found.angle))\nprint(found.extract(v_a + v_b), v_a)\n" +
-    `print(${state.sigma} * np.sqrt(np.trace(found.matrix @ found.matrix.T)))  # noise in what is taken out\n` +
+    `v_a, v_b = np.array(${python(first)}, float), np.array(${python(second)}, float)\n${taken}` +
     "print(basis.T @ basis @ (v_a + v_b))  # A A^T s: right only at right angles\n"
   );
 }

@@ -3,6 +3,7 @@
 import { selfAttention } from "./attention.js";
 import { latestOnly } from "./asker.js";
 import { MATRICES_LARGEST, MATRICES_STEP, matricesClean, matricesGrid } from "./cells.js";
+import { designLeak, designLeaks, designVerdict } from "./designs.js";
 import { canvas, make, onceAFrame, python, said, slider } from "./draw.js";
 
 const MATRICES_MOST = { tokens: 8, width: 12 };
@@ -17,7 +18,6 @@ const MATRICES_TEXTBOOK = {
   value: [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0], [0, 0, 0, 0]],
 };
 const MATRICES_OPEN = { beta: 4, tokens: null, targets: null, ...MATRICES_PLAIN };
-const MATRICES_WORDS = { possible: "✓ possible", impossible: "✗ impossible", undecided: "? undecided" };
 const MATRICES_LETTERS = { key: "K", query: "Q", value: "V" };
 
 function matricesRow(given, width) {
@@ -35,9 +35,10 @@ function matricesRows(given, most, width) {
 
 /** A complete state from a partial or hostile one; tokens and targets are in units of beta. */
 function matricesCheck(given) {
-  const state = { ...MATRICES_OPEN };
+  const state = { ...MATRICES_OPEN, leak: 0.001 };
   const known = given !== null && typeof given === "object" ? given : {};
   if (Number.isFinite(known.beta)) state.beta = Math.min(Math.max(known.beta, MATRICES_LENGTHS[0]), MATRICES_LENGTHS[1]);
+  state.leak = designLeak(known.leak, state.leak);
   state.tokens = matricesRows(known.tokens, MATRICES_MOST.tokens);
   const tokens = state.tokens ?? MATRICES_UNITS.tokens;
   const width = tokens[0].length;
@@ -164,20 +165,20 @@ function matricesOneBased(text) {
   return text.replace(/\b(?:positions?|tokens?) \d+(?:(?:, | and |, and )\d+)*/g, more);
 }
 
-/** The button that lets Python find K, Q and V, and what it says. */
+/** The button that lets Python find K, Q and V, and what it says; `clear()` takes back what no longer holds. */
 function matricesSolver(host, loaded) {
   const ask = latestOnly(host.ask);
   const out = make("div");
-  const leak = make("select", { "aria-label": "weight that may leak" }, ...["0.1", "0.01", "0.001", "1e-6"].map((size) => make("option", { value: size }, `leak ${size}`)));
-  leak.value = "0.001";
+  const clear = () => {
+    ask.drop();
+    out.replaceChildren();
+  };
   const show = (found) => {
     const good = found.verdict === "possible";
     if (good) loaded({ key: matricesRounded(found.key), query: matricesRounded(found.query), value: matricesRounded(found.value) });
     const facts = [["rank, the width of keys and queries", found.rank], ["margin", found.margin], ["leak at most", found.leak], ["error at most", found.error_bound]];
-    out.replaceChildren(make("div", { class: `verdict ${good ? "good" : "bad"}` },
-      make("p", {}, make("span", { class: good ? "word-good" : "word-bad" }, MATRICES_WORDS[found.verdict]), ": ", matricesOneBased(found.reason)),
-      found.certificate && found.certificate.claim !== found.reason ? make("p", { class: "quiet" }, "checked in exact arithmetic: ", matricesOneBased(found.certificate.claim)) : null,
-      good ? make("table", {}, ...facts.filter(([, x]) => x !== null).map(([name, x]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, said(x))))) : null));
+    const rows = facts.filter(([, x]) => x !== null).map(([name, x]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, said(x))));
+    out.replaceChildren(designVerdict(found, matricesOneBased, good ? make("table", {}, ...rows) : null));
     host.announce(`${found.verdict}: ${matricesOneBased(found.reason)}`);
   };
   const button = make("button", { type: "button", onclick: async () => {
@@ -185,15 +186,15 @@ function matricesSolver(host, loaded) {
     const asked = Object.fromEntries(targets.map((row, i) => [String(i), row]).filter(([, row]) => row));
     out.replaceChildren(make("p", { class: "quiet" }, "Python is looking for matrices …"));
     try {
-      const found = await ask("layer", { tokens, targets: asked, leak: Number(leak.value) });
+      const found = await ask("layer", { tokens, targets: asked, leak: host.state.leak });
       if (found) show(found);
     } catch (error) {
       out.replaceChildren(make("p", {}, error.message));
     }
   } }, "solve");
   return {
-    out, button, leak,
-    clear: () => out.replaceChildren(),
+    out, button, clear,
+    leaks: designLeaks(host, clear),
     update: (found) => { button.disabled = !host.canAsk || found.targets.every((row) => !row); },
   };
 }
@@ -201,30 +202,32 @@ function matricesSolver(host, loaded) {
 /** Buttons that change the chosen cell, for hands without a keyboard. */
 function matricesStepper() {
   let cell = null;
-  const name = make("span", { class: "quiet matrices-chosen" }, "choose a cell");
+  const name = make("span", { class: "quiet matrices-chosen" });
   const button = (text, label, work) =>
-    make("button", { type: "button", disabled: true, "aria-label": label, onpointerdown: (event) => event.preventDefault(), onclick: () => work() }, text);
+    make("button", { type: "button", "aria-label": label, onpointerdown: (event) => event.preventDefault(), onclick: () => work() }, text);
   const buttons = [
     button("−", `less by ${MATRICES_STEP}`, () => cell.step(-1)),
     button("+", `more by ${MATRICES_STEP}`, () => cell.step(1)),
     button("±", "change the sign", () => cell.sign()),
   ];
+  // Without a cell it would only lie over the end of the page.
+  const element = make("div", { class: "matrices-stepper", role: "group", "aria-label": "change the chosen cell", hidden: true }, ...buttons, name);
   return {
-    element: make("div", { class: "matrices-stepper", role: "group", "aria-label": "change the chosen cell" }, ...buttons, name),
-    choose(one, label) {
+    element,
+    choose(one, label = "") {
       cell = one;
-      name.textContent = label ?? "choose a cell";
-      for (const one of buttons) one.disabled = cell === null;
+      name.textContent = label;
+      element.hidden = one === null;
     },
   };
 }
 
 /** All maps of a state; `edit(name, row, column, number, done)` is told what is changed in them. */
-function matricesMaps(found, edit, ask, chosen) {
+function matricesMaps(found, { edit, ask, chosen, refused }) {
   const columns = matricesColumns(found.tokens[0].length);
   const tokens = found.tokens.map((_, i) => `x_${i + 1}`);
   const ticks = found.tokens.map((_, i) => make("input", { type: "checkbox", "aria-label": `c_${i + 1} has a target`, onchange: (event) => ask(i, event.target.checked) }));
-  const map = (name, about, rows, field, extra) => matricesGrid({ name, about, rows, columns, chosen, extra, change: (...given) => edit(field, ...given) });
+  const map = (name, about, rows, field, extra) => matricesGrid({ name, about, rows, columns, chosen, refused, extra, change: (...given) => edit(field, ...given) });
   const square = (field) => (found[field].length === columns.length ? columns : found[field].map((_, i) => String(i + 1)));
   const maps = {
     tokens: map("tokens", "one in each row", tokens, "tokens"),
@@ -245,7 +248,7 @@ function matricesMaps(found, edit, ask, chosen) {
 function matricesMount(el, host) {
   const state = host.state;
   const pictures = [canvas(360, 280, "weights: which token reads which"), canvas(360, 320, "contexts against targets")];
-  const [sentence, place] = [make("p", { class: "matrices-sentence" }), make("div")];
+  const [sentence, place, trouble] = [make("p", { class: "matrices-sentence" }), make("div"), make("p", { role: "alert" })];
   const stepper = matricesStepper();
   let maps = null;
   const update = () => {
@@ -268,9 +271,11 @@ function matricesMount(el, host) {
     matrix[row][column] = name in MATRICES_UNITS ? matricesClean(number / state.beta) : number;
     host.change({ [name]: matrix }, done);
     solver.clear();
+    trouble.textContent = "";
     update();
     if (done) tell();
   };
+  const refused = (words) => { trouble.textContent = words; };
   const ask = (row, asked) => {
     const targets = own("targets");
     targets[row] = asked ? own("tokens")[row].map((x) => x) : null;
@@ -280,8 +285,9 @@ function matricesMount(el, host) {
     tell();
   };
   const build = () => {
-    maps = matricesMaps(matricesFound(state), edit, ask, stepper.choose);
+    maps = matricesMaps(matricesFound(state), { edit, ask, chosen: stepper.choose, refused });
     stepper.choose(null);
+    trouble.textContent = "";
     place.replaceChildren(...maps.elements);
     update();
   };
@@ -305,17 +311,17 @@ function matricesMount(el, host) {
   const four = () => (state.tokens && state.tokens[0].length !== 4 ? { tokens: null, targets: null } : {});
   el.append(
     make("div", { class: "controls" }, button("identity", () => MATRICES_PLAIN), button("textbook matrices", () => ({ ...four(), ...MATRICES_TEXTBOOK })),
-      make("span", { class: "matrices-solve" }, solver.button, solver.leak), button("start again", () => MATRICES_OPEN), length.element),
+      make("span", { class: "matrices-solve" }, solver.button, solver.leaks), button("start again", () => MATRICES_OPEN), length.element),
     solver.out, sentence,
     make("div", { class: "pictures" },
       make("figure", {}, make("figcaption", {}, "weights"), pictures[0]),
       make("figure", {}, make("figcaption", {}, "contexts (bars) against targets (outlines)"), pictures[1])),
-    place, stepper.element,
+    place, trouble, stepper.element,
     make("p", { class: "quiet" }, `Type a number in a cell; arrow keys move, + and − step by ${MATRICES_STEP}. The slider lengthens all tokens and targets; K, Q and V stay.`),
     ...(host.canAsk ? [] : [make("p", { class: "quiet" }, "To solve: this needs Python: run headwise lab.")]),
   );
   build();
-  return { stop() {} };
+  return {};
 }
 
 /** The Python lines that give the same contexts, and matrices found by design. */
@@ -330,7 +336,7 @@ function matricesCode(state) {
     ...Object.entries(MATRICES_LETTERS).map(([name, letter]) => `${letter} = ${matrix(name)}${state[name] ? "" : "  # the identity"}`),
     "found = hw.SelfAttention(key=K, query=Q, value=V)(tokens)", "print(found.weights)", "print(found.contexts)",
     "for row, target in targets.items():", "    print(row, np.linalg.norm(found.contexts[row] - target))",
-    ...(targets ? ["print(hw.design.layer(tokens, targets=targets, leak=1e-3))"] : []),
+    ...(targets ? [`print(hw.design.layer(tokens, targets=targets, leak=${state.leak}))`] : []),
   ];
   return `${lines.join("\n")}\n`;
 }

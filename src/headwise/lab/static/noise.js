@@ -1,8 +1,8 @@
 // Noise: clouds of outputs when keys are random, for one head and for two; the exact laws beside them come from Python.
 
 import { NOISE_DRAWS, NOISE_LIMITS, NOISE_NAMES, noiseCheck, noiseCloud, noiseDrawnCurve, noiseNormals, noiseOwnScale, noiseReaders } from "./clouds.js";
-import { noiseBars, noiseChart, noiseEstimate, noisePercent, noisePicture } from "./spread.js";
-import { afterPause, make, onceAFrame, python, said, slider } from "./draw.js";
+import { noiseBars, noiseChart, noisePercent, noisePicture } from "./spread.js";
+import { afterPause, estimated, make, onceAFrame, python, said, slider } from "./draw.js";
 import { latestOnly } from "./asker.js";
 
 const NOISE_PRESETS = [
@@ -48,7 +48,7 @@ function noiseTable(table, clouds, exact, waiting) {
   rows.push(["the length of k_a is negative", exact?.negative, said(clouds.one.negative)]);
   const head = ["", "exact (Python)", `in ${NOISE_DRAWS} draws`].map((text) => make("th", { scope: "col" }, text));
   const cells = ([name, estimate, drawn]) =>
-    make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, waiting && !estimate ? "…" : noiseEstimate(estimate)), make("td", {}, drawn));
+    make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, estimate ? estimated(estimate) : waiting ? "…" : "–"), make("td", {}, drawn));
   table.replaceChildren(make("tr", {}, ...head), ...rows.map(cells));
 }
 
@@ -57,13 +57,15 @@ function noiseRemedies(host) {
   const place = make("div", { class: "noise-remedies" });
   const button = make("button", { type: "button", disabled: !host.canAsk }, "what would help?");
   const note = make("p", { class: "quiet" }, host.canAsk ? "" : "This needs Python: run headwise lab.");
+  const ask = latestOnly(host.ask);
   let shownFor = null;
   button.addEventListener("click", async () => {
     const body = noiseBody(host.state);
-    button.disabled = true;
     note.textContent = "Trying remedies on the same noise …";
     try {
-      const { remedies } = await host.ask("remedies", body);
+      const answer = await ask("remedies", body);
+      if (!answer) return;
+      const { remedies } = answer;
       place.replaceChildren(noiseBars(remedies));
       shownFor = JSON.stringify(body);
       note.textContent = `For scale ${said(body.scale)}, isotropic noise ${said(body.isotropic)}, length variance ${said(body.length_variance)}, ${body.count} keys.`;
@@ -71,7 +73,7 @@ function noiseRemedies(host) {
     } catch (error) {
       note.textContent = `There is no answer: ${error.message}`;
     }
-    button.disabled = false;
+    follow();
   });
   const follow = () => place.classList.toggle("noise-stale", shownFor !== null && shownFor !== JSON.stringify(noiseBody(host.state)));
   return { element: make("div", {}, make("div", { class: "controls" }, button), place, note), follow };
@@ -87,15 +89,15 @@ function noiseQuestions(host, tell) {
     const ask = latestOnly(host.ask);
     return afterPause(async () => {
       const key = keyOf(which);
-      if (!host.canAsk || found.stopped || has[which] === key) return;
+      if (!host.canAsk || has[which] === key) return;
       try {
         const answer = await ask(names[which], noiseBody(host.state));
-        if (answer === null || found.stopped) return;
+        if (answer === null) return;
         [found[which], has[which], found.problem] = [answer, key, ""];
       } catch (error) {
         found.problem = `There is no answer: ${error.message}`;
       }
-      if (!found.stopped) tell();
+      tell();
     }, which === "curve" ? 300 : 120);
   });
   return { found, now: (which) => (has[which] === keyOf(which) ? found[which] : null), follow: () => follow.forEach((one) => one()) };
@@ -134,7 +136,7 @@ function noiseMount(el, host) {
   const questions = noiseQuestions(host, () => update());
   const soon = onceAFrame(update);
   const curveHere = afterPause(() => {
-    if (host.canAsk || questions.found.stopped) return;
+    if (host.canAsk) return;
     drawnCurve = noiseDrawnCurve(state, normals, wide);
     update();
   }, 200);
@@ -173,13 +175,13 @@ function noiseMount(el, host) {
   questions.follow();
   curveHere();
   update();
-  return { stop: () => { questions.found.stopped = true; }, resume: () => questions.follow() };
+  return { resume: () => questions.follow() };
 }
 
 /** The Python lines that give the same numbers. */
 function noiseCode(state) {
   const own = state.queries
-    ? `\n# your answer, at this scale\nown = ${said(state.scale)} / ${noiseOwnScale(state.queries, state.keys)} * np.array(${python(state.queries)}, float)\n` +
+    ? `\n# your answer, at this scale\nown = ${state.scale} / ${noiseOwnScale(state.queries, state.keys)} * np.array(${python(state.queries)}, float)\n` +
       `own_keys = hw.RandomKeys(np.array(${python(state.keys)}, float), isotropic=${state.isotropic}, along_mean={0: ${state.length_variance}})\n` +
       "print(hw.stress.law(own, own_keys, e).mean_squared_error(target))\n"
     : "";

@@ -2,5 +2,11 @@
 
 import lab from "./lab.js";
 
-const pageFacts = { page: true, server: document.documentElement.hasAttribute("data-server") };
-lab.render({ model: { get: (name) => pageFacts[name] }, el: document.getElementById("lab") });
+const pagePlace = document.getElementById("lab");
+const pageFacts = {
+  page: true,
+  server: document.documentElement.hasAttribute("data-server"),
+  // Without Python the titles of the parts stand in the file itself.
+  parts: JSON.parse(pagePlace.dataset.parts ?? "null"),
+};
+lab.render({ model: { get: (name) => pageFacts[name] }, el: pagePlace });

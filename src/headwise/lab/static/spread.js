@@ -1,7 +1,7 @@
 // The pictures of the noise panel: a cloud with its ellipse, error against scale, what each remedy leaves.
 
 import { NOISE_DRAWS, NOISE_NAMES, noiseCovariance } from "./clouds.js";
-import { canvas, ellipsePath, make, put, said } from "./draw.js";
+import { canvas, ellipsePath, estimated, make, put, said } from "./draw.js";
 
 const NOISE_PICTURE = { width: 360, height: 340, left: 44, top: 34, size: 262 };
 const NOISE_CHART = { left: 50, top: 26, width: 296, height: 230 };
@@ -67,13 +67,6 @@ export function noisePercent(part) {
   return `${Number((100 * part).toPrecision(part > 0 && part < 0.0995 ? 2 : 3))}%`;
 }
 
-/** Number and error of an answer; a dash without one. */
-export function noiseEstimate(estimate) {
-  if (!estimate) return "–";
-  const error = estimate.error >= 1e-3 || estimate.error === 0 ? Number(estimate.error.toPrecision(1)) : estimate.error.toExponential(0);
-  return `${said(estimate.value)} ± ${error}`;
-}
-
 /** The picture of error against scale; `draw(curve, now)` with the mean squared errors at the scale of now. */
 export function noiseChart() {
   const { left, top, width, height } = NOISE_CHART;
@@ -87,6 +80,7 @@ export function noiseChart() {
     const low = Math.max(Math.floor(Math.log10(Math.max(least, 1e-8))), -8);
     const y = (error) => top + height * Math.min(Math.log10(Math.max(error, 1e-8)) / low, 1);
     const parts = [make("path", { d: `M${left} ${top}v${height}h${width}`, class: "faint" })];
+    const names = []; // above all curves
     for (const tick of [0.3, 1, 3, 10, 30, 100]) parts.push(noiseText(x(tick), top + height + 16, said(tick), { "text-anchor": "middle" }));
     for (let power = 0; power >= low; power -= low < -4 ? 2 : 1) {
       parts.push(make("path", { d: `M${left} ${y(10 ** power)}h${width}`, class: "faint" }));
@@ -101,18 +95,20 @@ export function noiseChart() {
       parts.push(make("path", { d: `M${way(1).join("L")}L${way(-1).reverse().join("L")}z`, class: `role-${role}`, "fill-opacity": 0.3 }));
       parts.push(make("path", { d: `M${way(0).join("L")}`, class: `line-${role}`, "stroke-width": 2 }));
       const last = errors.length - 1;
-      parts.push(noiseText(places[last], y(errors[last]) - 7, name, { "text-anchor": "end" }));
+      names.push(noiseText(places[last], y(errors[last]) - 7, name, { "text-anchor": "end" }));
       // At an edge of the picture the best may lie beyond it.
       if (!one.best_scale || one.best_scale < 0.31 || one.best_scale > 97) continue;
       const [bx, by] = [x(one.best_scale), y(one.best_mean_squared_error)];
       parts.push(make("path", { d: `M${bx.toFixed(1)} ${(by + 3).toFixed(1)}l5 9h-10z`, class: `role-${role}` }));
-      parts.push(noiseText(bx, by - 14, `best: ${Number(one.best_scale.toPrecision(3))}`, { "text-anchor": "middle" }));
+      // Below and to the left of the best, where no curve comes by.
+      const [tx, anchor] = bx - left > 75 ? [bx - 8, "end"] : [bx + 8, "start"];
+      names.push(noiseText(tx, by + 20, `best: ${Number(one.best_scale.toPrecision(3))}`, { "text-anchor": anchor }));
     }
     for (const which of ["one", "two"]) {
       const at = `M${x(now.scale).toFixed(1)} ${y(now[which]).toFixed(1)}`;
       parts.push(make("path", { d: at + NOISE_SHAPES[which], class: `role-${which}` }));
     }
-    layer.replaceChildren(...parts);
+    layer.replaceChildren(...parts, ...names);
   };
   const caption = make("figcaption", {}, "error against scale");
   return { element: make("figure", { class: "noise-figure" }, caption, picture), draw };
@@ -125,10 +121,10 @@ export function noiseBars(remedies) {
   picture.append(noiseText(6, 14, "mean squared error that is left"));
   remedies.forEach((one, k) => {
     const top = 24 + 26 * k;
-    const wide = Math.max((130 * one.mean_squared_error.value) / most, 1);
+    const wide = Math.max((80 * one.mean_squared_error.value) / most, 1);
     picture.append(noiseText(108, top + 15, one.name, { "text-anchor": "end", class: one.name === "as is" ? "ink noise-bold" : "ink" }));
     picture.append(make("rect", { x: 114, y: top + 3, width: wide, height: 17, class: one.name === "as is" ? "role-one" : "role-rest" }));
-    picture.append(noiseText(119 + wide, top + 15, noiseEstimate(one.mean_squared_error)));
+    picture.append(noiseText(119 + wide, top + 15, estimated(one.mean_squared_error)));
   });
   return picture;
 }
