@@ -17,6 +17,7 @@ import headwise as hw
 from headwise.check import answer, answers, folder, load
 from headwise.cli import main
 from headwise.errors import FileError, OptionError
+from headwise.files import read_array
 
 HANDIN = {"b.i": "A A^T", "b.ii": "k_a + k_b", "d.ii": "7.9%", "e.i more": "no", "e.ii": "K = I"}
 MARKDOWN = r"""
@@ -199,6 +200,9 @@ def test_the_command(tmp_path, monkeypatch):
     data = json.loads(runner.invoke(main, ["check", "--part", "b.ii", "k_a + k_b", "--json"]).stdout)
     assert data["counterexample"]["kind"] == "setting"
     assert np.shape(data["counterexample"]["keys"]) == (10, 10)
+    Path("verdict.json").write_text(json.dumps(data))
+    for name in ("keys", "values"):  # as the lab opens files
+        assert read_array(f"verdict.json:{name}").tolist() == data["counterexample"][name]
     assert "3 of 15 points" in runner.invoke(main, ["check", "mine.md"]).stdout
     assert runner.invoke(main, ["check", "mine.md", "--format", "html", "--out", "page.html"]).exit_code == 0
     assert "data:image/svg+xml" in Path("page.html").read_text()

@@ -82,6 +82,52 @@ def test_hostile_text_ends_soon(text):
     assert verdict.status in ("unreadable", "wrong", "remark")
 
 
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ("b.i", "a" * 4000),
+        ("b.i", "ab" * 2000),
+        ("b.ii", "k" * 4000),
+        ("d.ii variance", "np" * 2000),
+        ("e.ii", "K = I, Q = " + "u" * 3900),
+        ("e.ii", "K=Q=V" + "=I" * 1200),
+        ("b.ii", "t(k_a+k_b), " + "is " * 1200),
+        ("b.ii", "q" + "=t k_a" * 500),
+    ],
+    ids=range(8),
+)
+def test_plain_text_is_bounded_too(part, text):
+    start = time.process_time()
+    assert judged(PROBLEMS[part], text).status in ("unreadable", "remark")
+    assert time.process_time() - start < 2.5
+
+
+SLOW = [
+    ("a.ii", "k_j^T q + " + "0 sum_i sum_j k_i^T k_j + " * 55 + "0 >> k_i^T q"),
+    ("a.i", "0 sum_i sum_j k_i^T k_j + " * 55 + "k_j^T q"),
+    ("b.ii", "0 sum_i sum_j k_i^T k_j k_a + " * 40 + "t (k_a - k_b), t large"),
+    ("d.i", "q_1 = " + "0 sum_i sum_j mu_i^T mu_j mu_a + " * 40 + "mu_a, q_2 = mu_b"),
+    ("e.ii", "K = I, V = I, Q = " + " + ".join(["u_a u_b^T - u_c u_d^T"] * 50)),
+]
+NAMES = "K = I, V = I, Q = " + "w " * 200 + "".join(f", {one} = {f'{other} ' * 200}" for one, other in ("wx", "xy", "yz"))
+
+
+def test_memory_is_bounded():
+    """Chains, names put into names, sums in sums, deep and long text; in a process of its own, which says what it took."""
+    program = """
+import json, resource, sys
+from headwise.check import answer
+answer("e.ii", "K = I, Q = I, V = I")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for part, text in json.loads(sys.argv[1]):
+    answer(part, text)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+    texts = [("e.ii", "K=Q=V" + "=I" * 1000), ("e.ii", NAMES), ("b.ii", "(" * 3000), ("b.ii", "k_a + " * 600), *SLOW]
+    done = subprocess.run([sys.executable, "-c", program, json.dumps(texts)], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 100
+
+
 def test_reading_runs_and_opens_nothing():
     """An audit hook sees what Python itself sees: imports, files, compiled code."""
     program = """
@@ -112,15 +158,6 @@ def test_a_mistake_of_ours_stops_nobody(monkeypatch):
     monkeypatch.setattr(sys.modules["headwise.check.mark"], "judged", fail)
     verdict = answer("b.ii", "an answer that nobody gave before")
     assert verdict.problem == "this could not be marked, for headwise itself failed (ZeroDivisionError)"
-
-
-SLOW = [
-    ("a.ii", "k_j^T q + " + "0 sum_i sum_j k_i^T k_j + " * 55 + "0 >> k_i^T q"),
-    ("a.i", "0 sum_i sum_j k_i^T k_j + " * 55 + "k_j^T q"),
-    ("b.ii", "0 sum_i sum_j k_i^T k_j k_a + " * 40 + "t (k_a - k_b), t large"),
-    ("d.i", "q_1 = " + "0 sum_i sum_j mu_i^T mu_j mu_a + " * 40 + "mu_a, q_2 = mu_b"),
-    ("e.ii", "K = I, V = I, Q = " + " + ".join(["u_a u_b^T - u_c u_d^T"] * 50)),
-]
 
 
 def test_one_answer_takes_two_seconds_in_all():

@@ -5,6 +5,8 @@ import pytest
 from headwise.check import answer, answers, load
 from headwise.errors import FileError
 
+WORD = '[part."1"]\nkind = "word"\n'
+AVERAGE = '[part."1"]\nkind = "average"\n'
 SHEET = """
 title = "Mine"
 
@@ -104,3 +106,79 @@ def test_a_sheet_says_how_instances_are_drawn(tmp_path):
     assert answer("b.ii", "7.5 (k_a + k_b)").correct
     assert answer("1", "t (k_a + k_b + k_c + k_d + k_e), t large", sheet=tmp_path / "five.toml").status == "right"
     assert answer("1", "t (k_a + k_b + k_c + k_d), t large", sheet=tmp_path / "five.toml").status == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            '[part.b.ii]\nkind = "condition"',
+            'line 1: part b: a name with a dot must be quoted, as in [part."b.ii"], but it is not.',
+        ),
+        (
+            '[part.b]\nkind = "condition"\n[part.B]\nkind = "condition"',
+            "line 3: the names of parts must differ in letters or digits, but 'B' is also 'b'.",
+        ),
+        ('[part."?"]\nkind = "condition"', "line 1: the name of a part must have letters or digits, but '?' has none."),
+        (
+            f'{WORD}accept = ["a value of the output"]',
+            "a word must say something, but 'a value of the output' is only what stands beside one.",
+        ),
+        (
+            f'{WORD}accept = ["no"]\nmistakes = [{{ value = "No", name = "a", help = "b" }}]',
+            "line 4: part 1: a word is right or a mistake, but 'No' is both.",
+        ),
+        (f'{AVERAGE}give = ["q 1"]', 'give must be a list of names, such as q or q_1, but it is ["q 1"].'),
+        (f'{AVERAGE}give = ["q", "_"]', 'give must be a list of names, such as q or q_1, but it is ["q", "_"].'),
+        (f'{AVERAGE}give = [""]', 'give must be a list of names, such as q or q_1, but it is [""].'),
+        (f'{AVERAGE}give = ["k"]', "give must be names of its own, but k is a name of the kind average."),
+        (f'{AVERAGE}give = ["q"]\nkeys = ["alpha"]', "keys must be a list of letters or numbers, which are indices, but it is"),
+        (f'{AVERAGE}give = ["q"]\nkeys = ["a b"]', "keys must be a list of letters or numbers, which are indices, but it is"),
+        (f'{AVERAGE}give = ["q"]\nkeys = ["%"]', "keys must be a list of letters or numbers, which are indices, but it is"),
+    ],
+)
+def test_names_that_nobody_could_use(tmp_path, text, sentence):
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(FileError) as caught:
+        load(tmp_path / "mine.toml")
+    assert sentence in str(caught.value)
+
+
+def test_two_heads_on_other_than_ten_keys(tmp_path):
+    (tmp_path / "mine.toml").write_text(f'{AVERAGE}give = ["q_1", "q_2"]\nn = [5]\nwidth = 9\n')
+    same = answer("1", "q_1 = t(k_a + k_b), q_2 = q_1, t large", sheet=tmp_path / "mine.toml")
+    assert (same.status, same.misconception) == ("wrong", "equal queries")
+    assert same.counterexample.data["n"] == 5
+    names = {}
+    exec(same.counterexample.code, names)  # noqa: S102  what a student would paste
+    assert names["keys"].means.shape == (5, 9)
+    assert answer("1", "q_1 = t k_a, q_2 = t k_b, t large", sheet=tmp_path / "mine.toml").status == "right"
+    both = answer("1", "q_1 = t(k_a + k_b), q_2 = 2 t(k_a + k_b), t large", sheet=tmp_path / "mine.toml")
+    assert both.remarks[0].startswith("both heads look at a and b")
+
+
+def test_a_fixed_factor_is_told_with_the_keys_there_are(tmp_path):
+    (tmp_path / "mine.toml").write_text(f'{AVERAGE}give = ["q"]\nn = [3]\n')
+    assert "with 3 keys" in answer("1", "50 (k_a + k_b)", sheet=tmp_path / "mine.toml").remarks[0]
+    assert "with 10 keys" in answer("b.ii", "50 (k_a + k_b)").remarks[0]
+
+
+def test_independent_keys_have_a_right_answer(tmp_path):
+    """K q = t (e_a + e_b) is solved by q = t K^T (K K^T)^-1 (e_a + e_b), for the rows of K are independent."""
+    (tmp_path / "mine.toml").write_text(f'{AVERAGE}give = ["q"]\ndrawn = "independent"\n')
+    for text, status in (
+        ("q = t K^T (K K^T)^{-1} (e_a + e_b), t large", "right"),
+        ("q = e^t K^T (K K^T)^{-1} (e_a + e_b), t large", "right"),
+        ("q = t K^T (K K^T)^{-1} (e_a + 2 e_b), t large", "wrong"),
+        ("q = t K^T (e_a + e_b), t large", "wrong"),
+        ("q = t (k_a + k_b), t large", "wrong"),
+    ):
+        verdict = answer("1", text, sheet=tmp_path / "mine.toml")
+        assert verdict.status == status, (text, verdict.problem)
+        if status == "wrong":
+            exec(verdict.counterexample.code, {})  # noqa: S102
+
+
+def test_parts_are_found_however_they_are_written():
+    assert answer("B.II", "t (k_a + k_b), t large").part == "b.ii"
+    assert answer("(b)(ii)", "t (k_a + k_b), t large").part == "b.ii"

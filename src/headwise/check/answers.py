@@ -1,6 +1,6 @@
 """Answers one by one, or a whole hand-in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -9,7 +9,8 @@ from headwise.arrays import Given
 from headwise.check.handins import Handin, read_handin
 from headwise.check.mark import marked
 from headwise.check.marks import Marks
-from headwise.check.sheet import Problem, Sheet, load
+from headwise.check.sheet import Problem, Sheet, load, plain_name
+from headwise.check.unreadable import as_text
 from headwise.check.verdict import Verdict
 from headwise.errors import OptionError
 
@@ -36,7 +37,7 @@ def answer(part: str, text: str | Given, *, sheet: str | Path | Sheet = "attenti
     found = problem(part, sheet if isinstance(sheet, Sheet) else load(sheet))
     if not isinstance(text, str):
         raise OptionError("answer", f"text must be a string, but it is a {type(text).__name__}")
-    return _remembered(found, text)
+    return _remembered(found, as_text(text))
 
 
 @lru_cache(maxsize=2048)
@@ -62,29 +63,21 @@ def answers(handin: Mapping[str, str] | str | Path | Given, *, sheet: str | Path
     """
     problems = sheet if isinstance(sheet, Sheet) else load(sheet)
     if isinstance(handin, Mapping):
-        name, given = "hand-in", Handin({str(part): [str(text)] for part, text in handin.items()})
+        name, given = "hand-in", Handin({str(part): str(text) for part, text in handin.items()})
     elif isinstance(handin, (str, Path)):
-        name, given = Path(handin).name, read_handin(Path(handin), problems)
+        name, given = as_text(Path(handin).name), read_handin(Path(handin), problems)
     else:
         raise OptionError("answers", f"handin must be a file or answers by part, but it is a {type(handin).__name__}")
-    verdicts = {part: _first_read(part, texts, problems) for part, texts in given.answers.items()}
+    verdicts = {part: answer(part, text, sheet=problems) for part, text in given.answers.items()}
     return Marks(name, problems, verdicts, given.notes)
-
-
-def _first_read(part: str, texts: Sequence[str], sheet: Sheet) -> Verdict:
-    """Mark the first way to take an answer that can be read."""
-    found = [answer(part, texts[0], sheet=sheet)]
-    for text in texts[1:]:
-        if found[-1].status != "unreadable":
-            break
-        found.append(answer(part, text, sheet=sheet))
-    return found[-1] if found[-1].status != "unreadable" else found[0]
 
 
 def problem(part: str, sheet: Sheet) -> Problem:
     """Return the part of a sheet, or say which there are."""
-    if part not in sheet.problems:
+    known = {plain_name(one): one for one in sheet.problems}
+    found = part if part in sheet.problems else known.get(plain_name(str(part)), "")
+    if not found:
         close = get_close_matches(str(part), list(sheet.problems), n=1, cutoff=0.3)
         step = f"Did you mean {close[0]}?" if close else ""
         raise OptionError("answer", f"part must be one of {', '.join(sheet.problems)}, but got {part!r}", step)
-    return sheet.problems[part]
+    return sheet.problems[found]

@@ -3,13 +3,17 @@
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import dropwhile, takewhile
 
-from headwise.check.phrases import CONSEQUENCES, LARGE, LEADS, REASONS, SMALL
+from headwise.check.phrases import CONSEQUENCES, FILLERS, LARGE, LEADS, REASONS, SMALL, VERBS
 from headwise.check.tokens import Token
 
 _OPENERS, _CLOSERS = ("(", "[", "{", "⟨"), (")", "]", "}", "⟩")
-_ENDS = (",", ";", ".", ":")
+_SIZES = LARGE | SMALL | {"negative", "positive", "close", "near", "zero", "constant", "number"}
+# What stands behind one of these is a part of a formula.
+_BINARY = ("+", "-", "*", "/", "^", "=", "·", "⊙", "⊗", "∈")
+_ENDS = (",", ";", ".", ":", "¶")
 RELATIONS = ("≫", "≪", ">", "<", "≥", "≤", "→", "≠", "∈", "∉")
 
 
@@ -19,8 +23,9 @@ class Clause:
 
     tokens: tuple[Token, ...]
     leads: frozenset[str] = frozenset()
-    # Whether a reason began before it, in the same sentence.
+    # Whether a reason began before it, in the same sentence; and which sentence that is.
     within: bool = False
+    sentence: int = 0
 
     @property
     def words(self) -> list[str]:
@@ -57,12 +62,12 @@ def clauses(tokens: Sequence[Token], known: AbstractSet[str]) -> list[Clause]:
     found: list[Clause] = []
     inside: list[Token] = []
     leads: set[str] = set()
-    depth, within = 0, False
+    depth, within, sentence = 0, False, 0
 
     def close() -> None:
         nonlocal inside, leads
         if inside:
-            found.append(Clause(tuple(inside), frozenset(leads), within))
+            found.append(Clause(tuple(inside), frozenset(leads), within, sentence))
             leads = set()
         inside = []
 
@@ -74,9 +79,13 @@ def clauses(tokens: Sequence[Token], known: AbstractSet[str]) -> list[Clause]:
             close()
             within |= bool(found) and bool(found[-1].leads & REASONS) and found[-1].tokens[-1] is opened[place - 1]
             leads.add(word)
+        elif depth <= 0 and word in VERBS and _is_talk(inside, opened[place + 1 :]):
+            close()
+            leads.add(word)
         elif token.kind == "end" or (depth <= 0 and token.kind == "mark" and token.text in _ENDS and not _dot_t(opened, place)):
             close()
             leads, within = leads if token.text == "," else set(), False
+            sentence += token.text in (".", "¶")
         else:
             inside.append(token)
     close()
@@ -87,7 +96,21 @@ def _leads(word: str, before: Sequence[Token], after: Sequence[Token]) -> bool:
     """Say whether a word begins a clause: not in t is not large, close to."""
     if word == "not":
         return not after or after[0].kind != "word"
+    if word == "with":  # the matrix with columns a_i
+        return not before or before[-1].text != "matrix"
     return word != "to" or not before or before[-1].kind != "word"
+
+
+def _is_talk(before: Sequence[Token], after: Sequence[Token]) -> bool:
+    """Say whether a verb speaks of the formula before it, and not of the size of a scale: A A^T is the projection."""
+    formula = list(dropwhile(lambda token: token.text.lower() in FILLERS and token.kind == "word", before))
+    if not formula or is_name(formula) or any(token.kind == "word" for token in formula):
+        return False
+    rest = list(takewhile(lambda token: token.kind != "end" and token.text not in (*_ENDS, *LEADS), after))
+    sizes = any(token.text.lower() in _SIZES for token in rest if token.kind == "word")
+    words = [token.kind == "word" for token in rest[:2]]
+    spoken = words[:1] == [True] or (words == [False, True] and rest[0].text == "a")  # is right, is a query
+    return spoken and not sizes and not any(token.text in RELATIONS for token in rest)
 
 
 def _dot_t(tokens: Sequence[Token], place: int) -> bool:
@@ -106,7 +129,7 @@ def _merged(found: list[Clause], known: AbstractSet[str]) -> list[Clause]:
         goes_on |= last is not None and "…" in (last.tokens[-1].text, clause.tokens[0].text)
         if last is not None and ((listed and speaks and clause.tokens[0].kind == "name") or goes_on):
             comma = Token("mark", ",", clause.tokens[0].start, clause.tokens[0].start)
-            merged[-1] = Clause((*last.tokens, comma, *clause.tokens), last.leads, last.within)
+            merged[-1] = replace(last, tokens=(*last.tokens, comma, *clause.tokens))
         else:
             merged.append(clause)
     return merged
@@ -119,6 +142,12 @@ def is_name(tokens: Sequence[Token]) -> bool:
     return re.fullmatch(r"x(_[x1]|l)?(,x(_[x1]|l)?)*", kinds) is not None
 
 
+def is_index(tokens: Sequence[Token], place: int) -> bool:
+    """Say whether a token is the index of the one before it."""
+    before = [token.text for token in tokens[max(0, place - 2) : place]]
+    return before[-1:] == ["_"] or before == ["_", "{"]
+
+
 def _opened(tokens: Sequence[Token]) -> list[Token]:
     """Turn a bracket that says something, (beta large), (i ≠ j), into a clause of its own."""
     found = list(tokens)
@@ -129,7 +158,8 @@ def _opened(tokens: Sequence[Token]) -> list[Token]:
         inner = found[first + 1 : last]
         said = [one for one in outside(inner) if one.kind == "word" or (one.kind == "mark" and one.text in RELATIONS)]
         listed = first == 0 and any(one.text == "," for one in outside(inner))  # (t mu_a, t mu_b)
-        if last > first and (said or listed) and not (first and found[first - 1].text == "∈"):
+        operand = first > 0 and found[first - 1].kind == "mark" and found[first - 1].text in _BINARY
+        if last > first and (said or listed) and not operand:
             for place in (first, last):
                 found[place] = Token("mark", ";", found[place].start, found[place].end)
     return found

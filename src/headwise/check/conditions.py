@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from headwise.check.clauses import RELATIONS, Clause
+from headwise.check.clauses import RELATIONS, Clause, is_name
 from headwise.check.evaluate import Values, value
 from headwise.check.expressions import Expressions, expression
-from headwise.check.phrases import LARGE, SMALL
+from headwise.check.phrases import LARGE, NEGATIONS, SMALL
 from headwise.check.tokens import Token
 from headwise.check.tree import Node, Place, Relation, Symbol, symbols
 from headwise.check.unreadable import Unreadable
@@ -57,7 +57,7 @@ def sizes(conditions: Iterable[Condition], scales: Sequence[str]) -> Mapping[str
 
 def conditions(clause: Clause, known: AbstractSet[str]) -> list[Condition]:
     """Read what a clause says of scales; whatever else it says is let go."""
-    sides, signs = _sides(clause.tokens)
+    sides, signs = sides_of(clause.tokens)
     place = (clause.tokens[0].start, clause.tokens[-1].end)
     found = [
         condition
@@ -73,16 +73,50 @@ def conditions(clause: Clause, known: AbstractSet[str]) -> list[Condition]:
         return found
     size = "negative" if words & {"negative", "minus"} else "large" if words & LARGE else "small"
     said = Condition(*place, "", size)
-    if size in _OPPOSITE and _falling(clause.tokens):
-        said = replace(said, size=_OPPOSITE[size])
-    if words & {"not", "no", "never", "cannot", "neither", "nor"}:
+    if size in _OPPOSITE:
+        said = replace(said, size=_turned(clause.tokens, size))
+    if words & NEGATIONS:
         said = Condition(*place, "", "", high=1.0) if size == "large" else Condition(*place, "")
     return [*found, *(replace(said, scale=name) for name in dict.fromkeys(_names(clause.tokens)))]
 
 
+def refuse_unread(clause: Clause, known: AbstractSet[str]) -> None:
+    """Refuse a sign of relation whose sides are not understood: what it says may change the answer."""
+    sides, signs = sides_of(clause.tokens)
+    place = (clause.tokens[0].start, clause.tokens[-1].end)
+    if not signs and set(clause.words) & (LARGE | SMALL) and sides[0]:
+        bare = [token for token in sides[0] if not (token.text in ("a", "I") and len(sides[0]) > 1)]  # a large t
+        if bare and (bare[0].text == "+" or not _is_read(bare, known)):
+            raise Unreadable("this is not understood, and may change the answer", *place)
+    for left, sign, right in zip(sides, signs, sides[1:], strict=False):
+        if sign in ("≠", "∉", "∈"):
+            understood = bool(left) and (is_name(left) or sign != "∈")
+        elif sign in ("=", "≈") and not (left and right):  # t = large; their average is (v_a + v_b)/2
+            understood = not left or is_name(left)
+        elif sign in ("=", "≈"):
+            understood = _is_read(left, known) and _is_read(right, known) and left[0].text not in known
+        else:
+            spoken = not right and bool(set(clause.words) & {"score", "scores", "weight", "weights"})
+            understood = spoken or (_is_read(left, known) and _is_read(right, known))
+        if not understood:
+            raise Unreadable("this is not understood, and may change the answer", *place)
+
+
+def _is_read(tokens: Sequence[Token], known: AbstractSet[str]) -> bool:
+    """Say whether one side of a sign is understood: a scale or several, an expression, infinity, zero from above."""
+    texts = [token.text for token in tokens]
+    if _listed(tokens) or texts in (["∞"], ["-", "∞"], ["+", "∞"]) or texts[1:] in (["^", "+"], ["^", "-"]):
+        return True
+    try:
+        expression(tokens, known)
+    except Unreadable:
+        return False
+    return True
+
+
 def relations_in(clause: Clause, known: AbstractSet[str]) -> list[Relation]:
     """Return the inequalities of a clause whose sides are expressions."""
-    sides, signs = _sides(clause.tokens)
+    sides, signs = sides_of(clause.tokens)
     found = []
     for left, sign, right in zip(sides, signs, sides[1:], strict=False):
         if sign in _TURNED and left and right:
@@ -93,34 +127,38 @@ def relations_in(clause: Clause, known: AbstractSet[str]) -> list[Relation]:
     return found
 
 
-def holds_at(relation: Relation, scales: Mapping[str, float]) -> bool:
+def holds_at(relation: Relation, values: Values) -> bool:
     """Say whether an inequality between numbers holds; one that cannot be told is not held against anybody."""
     try:
-        left, right = (float(value(side, Values({}, scales=scales))[0, 0]) for side in (relation.left, relation.right))
+        left, right = (float(value(side, values)[0, 0]) for side in (relation.left, relation.right))
     except (Unreadable, KeyError, IndexError):
         return True
     return left >= right if relation.sign in ("≫", ">", "≥") else left <= right
 
 
-def _falling(tokens: Sequence[Token]) -> bool:
-    """Say whether what is called large or small falls as its scale grows: 1/t."""
+def _turned(tokens: Sequence[Token], size: str) -> str:
+    """Return what a scale is when an expression of it is large or small: 1/t large is t small, -t large is t negative."""
     try:
         node = expression([token for token in tokens if token.kind != "word"], frozenset())
-        found = [
+        low, high = (
             float(value(node, Values({}, scales={symbol.said: scale for symbol in symbols(node)}))[0, 0])
             for scale in (2.0, 3.0)
-        ]
+        )
     except (Unreadable, KeyError, IndexError):
-        return False
-    return found[1] < found[0]
+        return size
+    if high >= low:
+        return size
+    if high > 0:
+        return _OPPOSITE[size]
+    return "negative" if size == "large" else ""
 
 
-def _sides(tokens: Sequence[Token]) -> tuple[list[list[Token]], list[str]]:
+def sides_of(tokens: Sequence[Token]) -> tuple[list[list[Token]], list[str]]:
     """Return what stands between the signs of a clause, without its words, and the signs."""
     sides: list[list[Token]] = [[]]
     signs, depth = [], 0
     for token in tokens:
-        depth += (token.kind == "mark") * ((token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")))
+        depth = max(0, depth + (token.kind == "mark") * ((token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))))
         if token.kind == "mark" and token.text in (*RELATIONS, "=", "≈") and depth == 0:
             signs.append(token.text)
             sides.append([])
@@ -171,8 +209,11 @@ def _related(
         for name in _listed(left):
             yield _within(name, right, place)
         return
-    for scales, way, bound in ((_listed(left), sign, right), (_listed(right), _TURNED.get(sign, ""), left)):
-        for name in scales if way else ():
+    for side, way, bound in ((left, sign, right), (right, _TURNED.get(sign, ""), left)):
+        if way in _TURNED and side and side[0].text == "-":  # -t >> 1
+            minus = Token("mark", "-", place[0], place[0])
+            side, way, bound = side[1:], _TURNED[way], [minus, *bound]  # noqa: PLW2901
+        for name in _listed(side) if way else ():
             yield _bounded(name, way, bound, place, known)
 
 
@@ -191,7 +232,7 @@ def _bounded(name: str, sign: str, bound: Sequence[Token], place: tuple[int, int
     if sign == "≪":
         return (
             replace(nothing, size="negative")
-            if number == 0
+            if number <= 0
             else replace(nothing, size="small")
             if number <= 1
             else _below(nothing, number)

@@ -62,7 +62,7 @@ def value(node: Node, values: Values) -> Matrix:
 
 
 def _value(node: Node, values: Values, bound: Mapping[str, int]) -> Matrix:
-    if time.monotonic() > values.deadline:
+    if time.thread_time() > values.deadline:
         raise Unreadable("this takes too long to work out", node.start, node.end)
     match node:
         case Number():

@@ -282,7 +282,7 @@ class Expressions:
     def _symbol(self) -> Node:
         token = self.take()
         index = None
-        if token.text == "e" and "e" not in self.known and not self.at("_"):
+        if token.text == "e" and not self.at("_") and self.next.kind != "low":
             return Number(token.start, token.end, math.e)
         if token.text == "Phi" and token.text not in self.known and self.at("("):
             body = self.bracket()

@@ -7,22 +7,31 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from headwise.check.answers import answers
 from headwise.check.feedback import page
 from headwise.check.handins import KINDS
 from headwise.check.marks import Marks
 from headwise.check.sheet import load
-from headwise.errors import FileError, HeadwiseError
+from headwise.check.unreadable import as_text
+from headwise.errors import FileError, HeadwiseError, OptionError
 from headwise.files import replacing
 from headwise.shown import Shown, Summary, as_json, number
 from headwise.version import __version__
+
+# A cell of the gradebook must open in any spreadsheet.
+_LONGEST_NOTE = 2000
+# File names have at most 255 bytes.
+_LONGEST_NAME = 200
+# A hand-in, the folder for what is found, and the sheet.
+_Job: TypeAlias = tuple[Path, Path, str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,18 +96,60 @@ def folder(
         (goal / name).mkdir(parents=True, exist_ok=True)
     jobs = [(path, goal, str(sheet)) for path in paths if _kept(path, goal, str(sheet)) is None]
     done = len(paths) - len(jobs)
-    if jobs:
-        context = get_context("spawn")
-        with ProcessPoolExecutor(min(processes, len(jobs)), context, _end_with, (os.getpid(),)) as pool:
-            for count, task in enumerate(as_completed([pool.submit(_mark, *job) for job in jobs]), 1):
-                task.result()
-                if progress is not None:
-                    progress(done + count, len(paths), "hand-ins")
+    for count, _ in enumerate(_marked(jobs, processes), 1):
+        if progress is not None:
+            progress(done + count, len(paths), "hand-ins")
     rows = [kept for path in paths if (kept := _kept(path, goal, str(sheet))) is not None]
     with replacing(goal / "gradebook.csv") as stream:
         stream.write(_csv([row["row"] for row in rows]).encode())
-    ignored = [path.name + "/" * path.is_dir() for path in files if path not in paths]
+    ignored = [as_text(path.name) + "/" * path.is_dir() for path in files if path not in paths]
     return Gradebook([row["row"] for row in rows], goal / "gradebook.csv", done, ignored)
+
+
+def _marked(jobs: Sequence[_Job], processes: int) -> Iterator[None]:
+    """Mark hand-ins, and yield when each is done. When a process dies, those that were under way are marked alone.
+
+    What ends its process alone as well could not be marked, and is kept as such.
+    """
+    waiting = list(reversed(jobs))
+    while waiting:
+        suspects: list[_Job] = []
+        yield from _side_by_side(waiting, processes, suspects)
+        for path, goal, sheet in suspects:
+            again: list[_Job] = []
+            yield from _side_by_side([(path, goal, sheet)], 1, again)
+            for _ in again:
+                _check_processes()
+                _keep_failed(path, goal, sheet, "could not be marked (the process that marked it ended)")
+                yield
+
+
+def _check_processes() -> None:
+    """Say so if no process can be started at all, which is nobody's hand-in."""
+    try:
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            pool.submit(os.getpid).result()
+    except BrokenProcessPool:
+        step = 'In a script, call it under if __name__ == "__main__":.'
+        raise OptionError("folder", "processes must be able to start, but they end at once", step) from None
+
+
+def _side_by_side(waiting: list[_Job], processes: int, suspects: list[_Job]) -> Iterator[None]:
+    """Mark hand-ins until none is waiting, or a process dies; `suspects` are then those that were under way."""
+    count = min(processes, len(waiting))
+    running: dict[Future[None], _Job] = {}
+    with ProcessPoolExecutor(count, get_context("spawn"), _end_with, (os.getpid(),)) as pool:
+        try:
+            while waiting or running:
+                while waiting and len(running) < count:
+                    running[pool.submit(_mark, *waiting[-1])] = waiting[-1]
+                    waiting.pop()
+                for task in wait(running, return_when=FIRST_COMPLETED).done:
+                    task.result()
+                    del running[task]
+                    yield
+        except BrokenProcessPool:
+            suspects += running.values()
 
 
 def _end_with(parent: int) -> None:
@@ -115,44 +166,58 @@ def _end_with(parent: int) -> None:
 def _stamp(path: Path, sheet: str) -> str:
     """Return what changes when the hand-in, the sheet or headwise does."""
     known = Path(sheet).read_bytes() if Path(sheet).is_file() else sheet.encode()
-    return hashlib.sha256(b"\0".join([path.read_bytes(), known, __version__.encode()])).hexdigest()
+    try:
+        raw = path.read_bytes()
+    except OSError:  # told in its marks
+        raw = b"\0"
+    return hashlib.sha256(b"\0".join([raw, known, __version__.encode()])).hexdigest()
+
+
+def _name(path: Path) -> str:
+    """Return the name that a hand-in is kept under: its own, if it leaves room for an ending."""
+    raw = os.fsencode(path.name)
+    return path.name if len(raw) <= _LONGEST_NAME else hashlib.sha256(raw).hexdigest()
 
 
 def _kept(path: Path, goal: Path, sheet: str) -> dict[str, Any] | None:
     """Return what an earlier run found, if nothing has changed since and its page is there."""
-    if not (goal / "feedback" / f"{path.name}.html").is_file():
+    if not (goal / "feedback" / f"{_name(path)}.html").is_file():
         return None
     try:
-        found = json.loads((goal / "marks" / f"{path.name}.json").read_text(encoding="utf-8"))
+        found = json.loads((goal / "marks" / f"{_name(path)}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return found if found.get("stamp") == _stamp(path, sheet) else None
 
 
 def _mark(path: Path, goal: Path, sheet: str) -> None:
-    """Mark one hand-in and keep it; the file with the stamp comes last."""
-    data: dict[str, Any]
-    parts = list(load(sheet).problems)
+    """Mark one hand-in and keep it; whatever is in it, there is a row for it."""
     try:
         marks = answers(path, sheet=sheet)
+        said = {part: verdict.status for part, verdict in marks.verdicts.items()}
+        _keep(
+            path, goal, sheet, marks, "; ".join(marks.notes), {part: said.get(part, "missing") for part in marks.sheet.problems}
+        )
     except Exception as error:  # noqa: BLE001  one bad hand-in must not stop the others
         note = error.problem if isinstance(error, HeadwiseError) else f"could not be marked ({type(error).__name__})"
-        marks = Marks(path.name, load(sheet), {}, [note])
-        row = {"name": path.name, "points": 0.0, "note": note, **dict.fromkeys(parts, "")}
-        data = {**marks.to_dict(), "problem": note}
-    else:
-        said = {part: verdict.status for part, verdict in marks.verdicts.items()}
-        row = {
-            "name": path.name,
-            "points": marks.points,
-            "note": "; ".join(marks.notes),
-            **{part: said.get(part, "missing") for part in parts},
-        }
-        data = marks.to_dict()
-    with replacing(goal / "feedback" / f"{path.name}.html") as stream:
-        stream.write(page(marks).encode())
-    with replacing(goal / "marks" / f"{path.name}.json") as stream:
-        stream.write(as_json({"stamp": _stamp(path, sheet), "row": row, **data}).encode())
+        _keep_failed(path, goal, sheet, note)
+
+
+def _keep_failed(path: Path, goal: Path, sheet: str, note: str) -> None:
+    """Keep why a hand-in has no marks."""
+    problems = load(sheet)
+    marks = Marks(path.name, problems, {}, [as_text(note)])
+    _keep(path, goal, sheet, marks, as_text(note), dict.fromkeys(problems.problems, ""), problem=as_text(note))
+
+
+def _keep(path: Path, goal: Path, sheet: str, marks: Marks, note: str, said: dict[str, str], **more: str) -> None:
+    """Write the page and the marks of a hand-in; the file with the stamp comes last."""
+    name = as_text(path.name)
+    row = {"name": name, "points": marks.points, "note": note[:_LONGEST_NOTE], **said}
+    with replacing(goal / "feedback" / f"{_name(path)}.html") as stream:
+        stream.write(page(replace(marks, name=name)).encode())
+    with replacing(goal / "marks" / f"{_name(path)}.json") as stream:
+        stream.write(as_json({"stamp": _stamp(path, sheet), "row": row, **marks.to_dict(), **more}).encode())
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:

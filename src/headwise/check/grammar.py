@@ -1,13 +1,15 @@
 """Text into what it gives: expressions or relations, and what is said of scales."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headwise.check.clauses import RELATIONS, Clause, clauses, is_name, outside, restatements
-from headwise.check.conditions import Condition, conditions, relations_in
+from headwise.check.conditions import Condition, conditions, refuse_unread, relations_in, sides_of
+from headwise.check.definitions import definitions
 from headwise.check.expressions import Expressions, expression
-from headwise.check.phrases import APPROVAL, FILLERS, LARGE, OPERATIONS, SMALL, as_signs, refuse_hedges
+from headwise.check.phrases import APPROVAL, COUNTS, FILLERS, LARGE, OPERATIONS, SMALL, VERBS, as_signs, refuse_hedges
+from headwise.check.prose import refuse_changes
 from headwise.check.tokens import Token, tokens
 from headwise.check.tree import Node, Number, Product, Relation, Symbol, symbols
 from headwise.check.unreadable import Unreadable
@@ -32,6 +34,7 @@ class Written:
     items: tuple[Item, ...]
     conditions: tuple[Condition, ...]
     relations: tuple[Relation, ...] = ()
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read(
@@ -65,33 +68,80 @@ def read(
     (['q'], [('t', 'large')])
     """
     every = as_signs(tokens(text, known))
-    items: list[Item] = []
-    said: list[Condition] = []
-    left: list[Token] = []
-    compared: list[Relation] = []
+    found = _Found(known, asked, relations, labels)
     for clause in clauses(restatements(every) if restated else every, known):
-        refuse_hedges(clause.tokens)
-        _refuse_operations(clause)
+        found.hear(clause)
+    if not found.items:
+        if found.left:
+            raise Expressions(found.left, known).unknown()
+        raise Unreadable("expected an expression, but this is the end", len(text), len(text) + 1)
+    return Written(tuple(found.items), tuple(found.said), tuple(found.compared), found.sets)
+
+
+@dataclass
+class _Found:
+    """What was found in the clauses so far."""
+
+    known: AbstractSet[str]
+    asked: AbstractSet[str]
+    relations: bool
+    labels: bool
+    items: list[Item] = field(default_factory=list)
+    said: list[Condition] = field(default_factory=list)
+    compared: list[Relation] = field(default_factory=list)
+    sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # Words of which nothing was understood; the sentences in which an answer stands; that of which words alone came last.
+    left: list[Token] = field(default_factory=list)
+    answered: set[int] = field(default_factory=set)
+    talk: int = -1
+
+    def hear(self, clause: Clause) -> None:
+        """Take what the next clause gives or says."""
+        refuse_hedges(clause.tokens, sure=clause.follows)
+        if not self.items:
+            _refuse_operations(clause)
         bare = _without_fillers(clause)
         if not bare.tokens or (is_name(bare.tokens) and clause.leads & {"for", "where", "with", "such"}):
-            continue  # for all i
+            return  # for all i
         if "not" in clause.leads:
-            continue  # A A^T, not A^T A
-        if _is_item(bare, asked, relations=relations, labels=labels):
-            found = _labelled(bare, known) if labels else _item(bare, known, asked, relations=relations)
-            items += [found] if found is not None else []
+            return  # A A^T, not A^T A
+        told = None if clause.is_reason else definitions(bare, self.known)
+        # It jumps between v_a and v_b: what follows is no answer of its own.
+        fragment = self.talk == clause.sentence and bool(clause.leads) and "or" not in clause.leads
+        fragment = fragment and not clause.has(*_EQUALS)
+        if told is not None:
+            self.items += [Item(name, body) for name, body in told.names.items()]
+            self.sets |= told.sets
+        elif not fragment and not clause.leads & VERBS and _is_item(bare, self):
+            self.take(bare)
+            self.answered.add(clause.sentence)
+            self.talk = -1
         else:
-            heard = conditions(clause, known)
-            if not heard and said and clause.leads == {"and"} and "negative" in clause.words:
-                heard = [replace(said[-1], size="negative")]  # t is large and negative
-            said += heard
-            compared += relations_in(clause, known)
-            left += [token for token in bare.tokens if token.kind == "word"]
-    if not items:
-        if left:
-            raise Expressions(left, known).unknown()
-        raise Unreadable("expected an expression, but this is the end", len(text), len(text) + 1)
-    return Written(tuple(items), tuple(said), tuple(compared))
+            self.listen(clause)
+            self.left += [token for token in bare.tokens if token.kind == "word"]
+
+    def take(self, clause: Clause) -> None:
+        """Read an answer, or a piece of one."""
+        if self.labels:
+            self.items.append(_labelled(clause, self.known))
+            return
+        found = _item(clause, self.known, self.asked, relations=self.relations)
+        self.items += [found] if found is not None else []
+
+    def listen(self, clause: Clause) -> None:
+        """Read what is said of scales; other words must be harmless."""
+        heard = conditions(clause, self.known)
+        if not heard and self.said and clause.leads == {"and"} and "negative" in clause.words:
+            heard = [replace(self.said[-1], size="negative")]  # t is large and negative
+        if not clause.follows:
+            refuse_unread(clause, self.known)
+        related = relations_in(clause, self.known)
+        beside = clause.sentence in self.answered
+        refuse_changes(clause, self.known, beside=beside, heard=bool(heard or related), number=self.labels)
+        self.talk = clause.sentence if clause.words and not heard else -1
+        self.said += heard
+        self.compared += related
+        self.items += _equal_names(clause, self.known)
 
 
 def _refuse_operations(clause: Clause) -> None:
@@ -117,24 +167,40 @@ def _without_fillers(clause: Clause) -> Clause:
 def _is_filler(token: Token, after: Sequence[Token]) -> bool:
     """Say whether a token is a word that changes nothing; I think, a large number: I and a are words too before a word."""
     if token.kind == "word":
-        return token.text.lower() in FILLERS
-    word = after[0].text.lower() if after and after[0].kind == "word" else ""
-    return token.text in ("I", "a", "A") and word in FILLERS - {"has", "have", "is", "are"}
+        counts = token.text.lower() in COUNTS and bool(after) and (after[0].text == "=" or _word(after[0]) in FILLERS)
+        return token.text.lower() in FILLERS or counts
+    return token.text in ("I", "a", "A") and bool(after) and _word(after[0]) in FILLERS - {"has", "have", "is", "are"}
 
 
-def _is_item(clause: Clause, asked: AbstractSet[str], *, relations: bool, labels: bool) -> bool:
+def _word(token: Token) -> str:
+    return token.text.lower() if token.kind == "word" else ""
+
+
+def _is_item(clause: Clause, found: _Found) -> bool:
     """Say whether a clause gives something, rather than saying something."""
     signs = [token.text for token in outside(clause.tokens) if token.kind == "mark" and token.text in (*RELATIONS, *_EQUALS)]
     words = set(clause.words)
-    if relations and any(sign in signs for sign in ("≫", "≪", ">", "<", "≥", "≤", "→")):
+    if found.relations and any(sign in signs for sign in ("≫", "≪", ">", "<", "≥", "≤", "→")):
         return "∈" not in signs and not words and not clause.follows
     if any(sign not in _EQUALS for sign in signs) or (signs[:1] == ["→"] and _goes_somewhere(clause.tokens)):
-        return labels and signs[-1] in _EQUALS
-    if bool(signs) and (_named(clause.tokens) in asked or (labels and not clause.is_reason)):
+        return found.labels and signs[-1] in _EQUALS
+    if bool(signs) and (_named(clause.tokens) in found.asked or (found.labels and not clause.is_reason)):
         return True
-    if clause.is_reason or (clause.follows and (words or signs)):
+    unknown = is_name(clause.tokens) and clause.tokens[0].text not in found.known
+    if clause.is_reason or (clause.follows and (words or signs or unknown)):
         return False
     return not words or not (words & (LARGE | SMALL) or _is_prose(clause))
+
+
+def _equal_names(clause: Clause, known: AbstractSet[str]) -> list[Item]:
+    """Return what letters of its own a clause says to be equal to, beside their size: c_1 = c_2 large."""
+    sides, signs = sides_of(clause.tokens)
+    found: list[Item] = []
+    for left, sign, right in zip(sides, signs, sides[1:], strict=False):
+        own = bool(left) and is_name(left) and all(one.text != "," for one in left) and left[0].text not in known
+        if sign == "=" and own and right and not clause.follows:
+            found.append(Item("".join(one.text for one in left if one.text not in ("{", "}")), expression(right, known)))
+    return found
 
 
 def _goes_somewhere(tokens: Sequence[Token]) -> bool:
@@ -156,13 +222,13 @@ def _named(found: Sequence[Token]) -> str:
 
 
 def _is_prose(clause: Clause) -> bool:
-    """Say whether a clause is a sentence: words alone, or several with no operator before the first."""
+    """Say whether a clause is a sentence: a word begins it or stands behind its first name, or several before any operator."""
     first = next(place for place, token in enumerate(clause.tokens) if token.kind == "word")
     before = [token for token in clause.tokens[:first] if token.kind == "mark" and token.text not in ("_", "{", "}", "^", "⊤")]
-    return len(clause.words) == len(clause.tokens) or (len(clause.words) > 1 and not before)
+    return first == 0 or is_name(clause.tokens[:first]) or (len(clause.words) > 1 and not before)
 
 
-def _labelled(clause: Clause, known: AbstractSet[str]) -> Item | None:
+def _labelled(clause: Clause, known: AbstractSet[str]) -> Item:
     """Read a number that may have something before an equals sign."""
     parts: list[list[Token]] = [[]]
     marks = {id(token) for token in outside(clause.tokens) if token.kind == "mark" and token.text in _EQUALS}
@@ -172,6 +238,7 @@ def _labelled(clause: Clause, known: AbstractSet[str]) -> Item | None:
         else:
             parts[-1].append(token)
     found: list[Node] = []
+    name: str | None = None
     for place, part in enumerate(parts, 1):
         try:
             node = expression(part, known)
@@ -180,11 +247,10 @@ def _labelled(clause: Clause, known: AbstractSet[str]) -> Item | None:
                 raise
             continue  # a label, or a step in words
         if place == 1 < len(parts) and isinstance(node, Symbol):
-            if node.name in known:
-                return None  # n = 10, which is known
+            name = node.said if node.name in known else None  # p = 0.0228 says what p is
         else:
             found.append(node)
-    return Item(None, found[-1], tuple(found[:-1]), clause.leads)
+    return Item(name, found[-1], tuple(found[:-1]), clause.leads)
 
 
 def _item(clause: Clause, known: AbstractSet[str], asked: AbstractSet[str], *, relations: bool) -> Item | None:
@@ -195,9 +261,6 @@ def _item(clause: Clause, known: AbstractSet[str], asked: AbstractSet[str], *, r
     links = [left]
     while reader.at(*_EQUALS):
         sign = reader.take()
-        told = isinstance(left, Symbol) and left.name in known and left.said not in asked
-        if len(links) == 1 and told and _is_list(reader.tokens[reader.place :]):
-            return None  # A = [a_1, ..., a_m] says what A is, which is known
         right = reader.sum()
         factor = Symbol(sign.start, sign.end, "factor")
         links.append(Product(sign.start, right.end, factor, right, " ") if sign.text == "∝" else right)
@@ -212,11 +275,6 @@ def _item(clause: Clause, known: AbstractSet[str], asked: AbstractSet[str], *, r
             return None  # M s = v_a says what M does
         return Item(None, links[-1], tuple(links[:-1]), clause.leads)
     return Item(left.said, links[-1], tuple(links[1:-1]), clause.leads)
-
-
-def _is_list(found: Sequence[Token]) -> bool:
-    """Say whether tokens are a matrix by its columns: [a_1, ..., a_m]."""
-    return found[0].text in ("[", "(") and any(token.text == "…" for token in found)
 
 
 def _relation(reader: Expressions, left: Node) -> Relation:

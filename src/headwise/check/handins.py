@@ -3,28 +3,25 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headwise.check.phrases import HEDGES
-from headwise.check.sheet import Sheet
+from headwise.check.markdown import plain, sections
+from headwise.check.sheet import Sheet, plain_name
 from headwise.errors import FileError
 
 KINDS = (".toml", ".json", ".md")
 _LARGEST = 1 << 20
-_HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*\s*$", re.MULTILINE)
-_FORMULA = re.compile(r"```\w*\n(.+?)```|`(.+?)`|\$\$(.+?)\$\$|\$(.+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
-
-
-_DISPLAYED = re.compile(r"```\w*\n(.+?)```|\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
+# A hand-in may be anything; what is said of it is read by a person.
+_MOST_NOTES = 8
 
 
 @dataclass(frozen=True)
 class Handin:
-    """Answers by part, each in the ways in which it may be meant, and what was left out."""
+    """Answers by part, and what was left out."""
 
-    answers: Mapping[str, Sequence[str]]
+    answers: Mapping[str, str]
     notes: Sequence[str] = ()
 
 
@@ -38,6 +35,8 @@ def read_handin(path: Path, sheet: Sheet) -> Handin:
         raise FileError("", f"{path}: the hand-in must be readable, but {error.strerror}") from None
     if len(raw) > _LARGEST:
         raise FileError("", f"{path}: a hand-in must be at most {_LARGEST} bytes, but it has {len(raw)}")
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise FileError("", f"{path}: a hand-in must be UTF-8, but it is UTF-16", "Save it as UTF-8.")
     text = raw.decode("utf-8-sig", errors="replace")
     return parsed(text, path.suffix.lower(), sheet, str(path))
 
@@ -53,7 +52,7 @@ def parsed(text: str, kind: str, sheet: Sheet, name: str = "hand-in") -> Handin:
         raise FileError("", f"{name}: the hand-in must be {kind[1:].upper()}, but {why}") from None
     if not isinstance(data, Mapping):
         raise FileError("", f"{name}: the hand-in must name parts, but it is a {type(data).__name__}")
-    return _gathered(((key, [answer]) for key, answer in _flat(data.get("answers", data), "", sheet)), sheet)
+    return _gathered(_flat(data.get("answers", data), "", sheet), sheet)
 
 
 def _pairs(given: Sequence[tuple[str, object]]) -> dict[str, object]:
@@ -66,24 +65,25 @@ def _pairs(given: Sequence[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _gathered(given: Iterator[tuple[str, list[str]]], sheet: Sheet) -> Handin:
+def _gathered(given: Iterable[tuple[str, str]], sheet: Sheet) -> Handin:
     """Bring answers to their parts, and note what has none or comes twice."""
-    found: dict[str, list[str]] = {}
-    notes = []
-    for key, texts in given:
+    found: dict[str, str] = {}
+    notes: dict[str, None] = {}
+    for key, text in given:
         part = _part(key, sheet)
         if part is None:
-            notes.append(f"{key[:60]!r} is no part of the sheet and was left out")
+            notes[f"{key[:60]!r} is no part of the sheet and was left out"] = None
             continue
         if part in found:
-            notes.append(f"{part} is answered twice; the last answer was marked")
-        found[part] = texts
-    return Handin(found, notes)
+            notes[f"{part} is answered twice; the last answer was marked"] = None
+        found[part] = text
+    more = [f"and {len(notes) - _MOST_NOTES} more notes like these"] if len(notes) > _MOST_NOTES else []
+    return Handin(found, [*list(notes)[:_MOST_NOTES], *more])
 
 
 def _flat(data: object, above: str, sheet: Sheet) -> Iterator[tuple[str, str]]:
     """Yield answers by key; tables in tables, as TOML makes of b.i = "...", are joined, and so are the pieces of one answer."""
-    whole = bool(above) and _joined(above) in {_joined(part) for part in sheet.problems}
+    whole = bool(above) and plain_name(above) in {plain_name(part) for part in sheet.problems}
     if isinstance(data, Mapping) and whole and not any(_part(f"{above}.{key}", sheet) != _part(above, sheet) for key in data):
         yield above, "; ".join(f"{key} = {value}" for key, value in data.items())
     elif isinstance(data, Mapping):
@@ -96,41 +96,37 @@ def _flat(data: object, above: str, sheet: Sheet) -> Iterator[tuple[str, str]]:
 
 
 def _markdown(text: str, sheet: Sheet) -> Handin:
-    """Take what stands under each heading."""
-    heads = list(_HEADING.finditer(text))
-    ends = [head.start() for head in heads[1:]] + [len(text)] * bool(heads)
-    bodies = [(head[1], text[head.end() : end].strip().replace("**", "")) for head, end in zip(heads, ends, strict=True)]
-    found = _gathered(((head, _under(body, _part(head, sheet), sheet)) for head, body in bodies if body), sheet)
-    return found if heads else replace(found, notes=["there is no heading that names a part, such as # b.ii"])
+    """Take what stands under each heading; what stands under a heading inside a part belongs to it."""
+    given: list[tuple[str, str]] = []
+    inside = ""
+    headings = 0
+    for headings, (names, body) in enumerate(sections(text), 1):  # noqa: B007  counted
+        part = _headed(names, sheet)
+        if part is not None and part == inside and _headed(names[:-1], sheet) == part:
+            given[-1] = (given[-1][0], f"{given[-1][1]}\n\n{body}")
+        elif body.strip():
+            given.append((part or names[-1], body))
+            inside = part or ""
+    if not headings:
+        return Handin({}, ["there is no heading that names a part, such as # b.ii"])
+    found = _gathered(given, sheet)
+    return replace(found, answers={part: plain(body) for part, body in found.answers.items()})
 
 
-def _under(body: str, part: str | None, sheet: Sheet) -> list[str]:
-    """Return what an answer may be: all from the first formula on, its formulas, single ones, or all of its text."""
-    if part is None:
-        return []
-    formulas = [next(piece for piece in one.groups() if piece is not None).strip() for one in _FORMULA.finditer(body)]
-    whole = " ".join(body.split())
-    if not formulas or sheet.problems[part].kind == "word":
-        return [whole]
-    # Words that take an answer back may stand before it, and formulas alone do not have them.
-    hedged = bool(HEDGES & set(re.findall(r"[a-z]+", body.lower())))
-    first = _FORMULA.search(body)
-    rest = body[first.start() :] if first and not hedged else body
-    apart = _DISPLAYED.sub(lambda one: f" ; {next(piece for piece in one.groups() if piece is not None).strip()} ; ", rest)
-    after = re.sub(r"\$+|`+|\\\(|\\\)", " ", re.sub(r"\n\s*\n", " ; ", apart))
-    said = " ".join(after.split())
-    if hedged:
-        return [said]
-    singles = [formula for formula in formulas if "=" in formula]
-    return [said, ", ".join(formulas), *(singles if len(singles) == 1 else [])]
+def _headed(names: Sequence[str], sheet: Sheet) -> str | None:
+    """Return the part that a heading names, alone or with those above it: b.ii, or (b) and below it (ii)."""
+    several = [_said(" ".join(names[place:])) for place in range(len(names) - 1)]
+    known = {plain_name(part): part for part in sheet.problems}
+    exact = next((known[said] for said in several if said in known), None)
+    return exact or next((part for name in (*names[-1:], *several) if (part := _part(name, sheet)) is not None), None)
 
 
 def _part(heading: str, sheet: Sheet) -> str | None:
     """Return the part that a heading or key names: b.ii, (b)(ii), Part b.ii, b.ii: my query."""
-    said = _joined(re.sub(r"\b(?:part|problem|question|exercise|answer)\b", " ", heading.lower()))
-    fitting = [part for part in sheet.problems if said == _joined(part) or said.startswith(f"{_joined(part)}.")]
+    said = _said(heading)
+    fitting = [part for part in sheet.problems if said == plain_name(part) or said.startswith(f"{plain_name(part)}.")]
     return max(fitting, key=len, default=None)
 
 
-def _joined(name: str) -> str:
-    return ".".join(re.findall(r"[a-z0-9]+", name.lower()))
+def _said(heading: str) -> str:
+    return plain_name(re.sub(r"\b(?:part|problem|question|exercise|answer)\b", " ", heading.lower()))

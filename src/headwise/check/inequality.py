@@ -12,12 +12,18 @@ from headwise.check.properties import weights_of
 from headwise.check.python import as_python
 from headwise.check.repairs import Mistake
 from headwise.check.scope import SCALAR, free, shape, words
-from headwise.check.tree import Relation
+from headwise.check.tree import Node, Relation, symbols
 from headwise.check.unreadable import Unreadable
 from headwise.check.verdict import Counterexample
-from headwise.check.worlds import Scored
+from headwise.check.worlds import Instance, Scored
 
 _LEVELS = (-200.0, 0.0, 200.0)
+_ROUNDING = 1e-9
+# Margins up to which an inequality must hold at last, for its constants may be large.
+_AT_LAST = (480.0, 1e4, 1e6)
+# An inequality that holds by as little as it may must leave this weight to key j; instances and margins on which it is tried.
+_NEARLY_ALL = 0.99
+_NUMBERS, _MARGINS = (0, 1, 6), (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.0, 7.0)
 
 
 def inequality(written: Written) -> Relation:
@@ -43,17 +49,42 @@ def refuted(relation: Relation, deadline: float) -> Counterexample | None:
     for number in range(4):
         for level in _LEVELS:
             gaps = [_gap(relation, number, size, level, deadline)[0] for size in (-20.0, 40.0, 80.0, 160.0)]
-            if not gaps[0] < 0 < gaps[1] < gaps[2] < gaps[3]:
-                return _example(relation, number, 40.0 if gaps[1] <= 0 else -20.0 if gaps[0] >= 0 else 160.0, level, deadline)
+            rises = gaps[1] - _ROUNDING <= gaps[2] <= gaps[3] + _ROUNDING
+            if not (gaps[0] < 0 and rises and _holds_at_last(relation, number, level, deadline)):
+                return _example(relation, number, -20.0 if gaps[0] >= 0 else 160.0 if gaps[1] > 0 else 40.0, level, deadline)
     return None
 
 
+def _holds_at_last(relation: Relation, number: int, level: float, deadline: float) -> bool:
+    """Say whether an inequality holds once the margin is large enough for its own constants."""
+    for size in _AT_LAST:
+        try:
+            if _gap(relation, number, size, level, deadline)[0] > 0:
+                return True
+        except Unreadable:  # beyond all numbers, as exponentials of such scores are
+            break
+    return False
+
+
 def not_enough(relation: Relation, deadline: float) -> tuple[Mistake, Counterexample] | None:
-    """Return the mistake of an inequality that asks only for larger, with keys for which it holds by a little."""
-    if relation.sign in ("≫", "≪") or _gap(relation, 0, 1.0, 0.0, deadline)[0] <= 0:
+    """Return the mistake of an inequality that asks for too small a margin, with keys for which it holds all the same."""
+    if relation.sign in ("≫", "≪"):
         return None
-    said = f"Larger is not enough: the gap must be large against log n (with ten keys {math.log(9 * 999):.1f} for 99.9%)."
-    return Mistake("the margin is missing", said), _example(relation, 0, 1.0, 0.0, deadline)
+    for number in _NUMBERS:
+        small = [size for size in _MARGINS if _weight(number, size) < _NEARLY_ALL]
+        # What holds by more holds by the largest of these, so the others need no look unless it does.
+        if _gap(relation, number, small[-1], 0.0, deadline)[0] > 0:
+            size = next(size for size in small if _gap(relation, number, size, 0.0, deadline)[0] > 0)
+            needed = math.log(9 * 999)
+            said = f"Larger is not enough: the gap must be large against log n (with ten keys {needed:.1f} for 99.9%)."
+            return Mistake("the margin is missing", said), _example(relation, number, size, 0.0, deadline)
+    return None
+
+
+def _weight(number: int, size: float) -> float:
+    """Return the weight of key j when its margin is so large."""
+    arrays = Scored().draw(number, size).arrays
+    return float(weights_of(arrays["keys"] @ arrays["query"])[0])
 
 
 def _gap(
@@ -65,14 +96,21 @@ def _gap(
     """
     world = Scored()
     instance = world.draw(number, size, 1, level)
-    gaps = []
-    for other in range(1, len(instance.arrays["keys"])):
-        named = {"keys": {"j": 0, "i": other}}
-        values = replace(instance.values, elements=named, deadline=deadline)
-        left, right = (float(value(node, values)[0, 0]) for node in (relation.left, relation.right))
-        gaps.append(left - right if relation.sign in (">", "≫", "≥") else right - left)
+    left, right = (_side(node, instance, deadline) for node in (relation.left, relation.right))
+    gaps = left - right if relation.sign in (">", "≫", "≥") else right - left
     worst = int(np.argmin(gaps))
-    return gaps[worst], worst + 1, weights_of(instance.arrays["keys"] @ instance.arrays["query"])
+    return float(gaps[worst]), worst + 1, weights_of(instance.arrays["keys"] @ instance.arrays["query"])
+
+
+def _side(node: Node, instance: Instance, deadline: float) -> Float[np.ndarray, " i"]:
+    """Return the value of one side for every other key; one that does not speak of i is worked out once."""
+    count = len(instance.arrays["keys"]) - 1
+    every = range(1, count + 1) if any(one.index == "i" for one in symbols(node)) else range(1, 2)
+    found = [
+        float(value(node, replace(instance.values, elements={"keys": {"j": 0, "i": other}}, deadline=deadline))[0, 0])
+        for other in every
+    ]
+    return np.resize(np.array(found), count)
 
 
 def _example(relation: Relation, number: int, size: float, level: float, deadline: float) -> Counterexample:

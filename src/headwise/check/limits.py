@@ -14,10 +14,15 @@ from headwise.check.tree import Node, Number, put, symbols
 from headwise.check.unreadable import Unreadable
 from headwise.check.worlds import INSTANCES, Instance
 
+# Of work, by the clock of the thread: a verdict does not depend on what else the machine does.
 SECONDS = 2.0
 _RUNGS = (1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0)
-# Tried only as long as the error falls, for scales that help slowly, such as a logarithm.
+# The first of these are tried always, for answers that turn late; the others as long as the error falls, for scales that help
+# slowly, such as a logarithm.
 _BEYOND = tuple((0.0, 4.0**power) for power in (10, 14, 18, 22, 26))
+_FAR, _SLOWLY = 2, 0.97
+# Where the scales above are beyond the range of numbers from the first few on: answers that grow steeply, such as t^20.
+_FINE, _FEW = (1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8), 4
 _MIDDLING = 16.0
 # A scale that is a fixed number is let pass, with a remark, if it leaves no more than this.
 _FIXED = 0.01
@@ -132,9 +137,10 @@ def tried(wanted: Property, reading: Reading, deadline: float) -> Outcome:
         trials = _climbed(wanted, reading, number, ladder, deadline)
         first = first or [(size or rung, trial.error) for size, rung, trial in trials]
         if not _holds(wanted, [trial for *_, trial in trials], fixed=fixed):
-            if wanted.limit and all(trial.error <= trial.floor for *_, trial in trials):
+            unclear = _unclear([trial for *_, trial in trials], len(ladder)) if wanted.limit else ""
+            if unclear:
                 node = next(iter(reading.items.values()))
-                raise Unreadable("scores are so large here that rounding hides how far off this is", node.start, node.end)
+                raise Unreadable(unclear, node.start, node.end)
             failure = _telling(wanted, reading, number, trials)
             return Outcome(holds=False, errors=tuple(first), fixed=fixed, failure=failure)
     scale = _one_percent(wanted, reading, first, deadline) if wanted.limit else None
@@ -162,28 +168,58 @@ def _settled(trials: Sequence[Trial]) -> bool:
     return len(errors) == 4 and falls and errors[-1] <= _NEARLY
 
 
+def _unclear(trials: Sequence[Trial], rungs: int) -> str:
+    """Say why errors do not tell whether an answer fails in the limit; nothing if they do."""
+    if all(trial.error <= trial.floor for trial in trials):
+        return "scores are so large here that rounding hides how far off this is"
+    last = [trial.error for trial in trials[-4:]]
+    if len(last) == 4 and all(after < _SLOWLY * before for before, after in pairwise(last)):
+        return "its error falls too slowly to tell where it ends; take a steeper scale"
+    if len(trials) > rungs and all(trial.error <= trial.floor for trial in trials[rungs - 3 : rungs]):
+        return "this is right for some large scales and wrong for larger ones; say how large they are"
+    return ""
+
+
 def _climbed(
     wanted: Property, reading: Reading, number: int, ladder: Ladder, deadline: float
 ) -> list[tuple[float, float, Trial]]:
-    """Climb the ladder on one instance; beyond its end as long as the error is too large but falls."""
-    found: list[tuple[float, float, Trial]] = []
+    """Climb the ladder on one instance, and beyond its end: an answer may turn late, or help slowly."""
     beyond: Ladder = ()
     if ladder[-1][1] == _RUNGS[-1]:
         beyond = _BEYOND
     elif wanted.world.ladder:
         beyond = tuple((size, size**2) for size in (64.0, 128.0, 256.0, 512.0))
-    for size, rung in (*ladder, *beyond):
+    found = _rungs(wanted, reading, number, ladder, deadline)
+    if beyond is _BEYOND and len(found) < _FEW:
+        return _rungs(wanted, reading, number, tuple((0.0, rung) for rung in _FINE), deadline)
+    if len(found) < len(ladder):
+        return found
+    for one in beyond:
         errors = [trial.error for *_, trial in found]
-        if len(found) >= len(ladder) and (_settled([trial for *_, trial in found]) or not errors[-1] < 0.9 * errors[-2]):
+        settled = _settled([trial for *_, trial in found])
+        far = beyond is _BEYOND and len(found) < len(ladder) + _FAR
+        if not far and (settled or not errors[-1] < _SLOWLY * errors[-2]):
             break
-        try:
-            trial = at(wanted, reading, wanted.world.draw(number, size), rung, deadline)
-        except Unreadable:
-            if not found or time.monotonic() > deadline:
-                raise
-            break  # beyond the range of numbers; what came before must do
-        found.append((size, rung, trial))
+        more = _rungs(wanted, reading, number, (one,), deadline, found=True)
+        if not more:
+            break
+        found += more
     return found
+
+
+def _rungs(
+    wanted: Property, reading: Reading, number: int, ladder: Ladder, deadline: float, *, found: bool = False
+) -> list[tuple[float, float, Trial]]:
+    """Try some scales on one instance, up to the range of numbers; the first must be in it, unless others were `found`."""
+    trials: list[tuple[float, float, Trial]] = []
+    for size, rung in ladder:
+        try:
+            trials.append((size, rung, at(wanted, reading, wanted.world.draw(number, size), rung, deadline)))
+        except Unreadable:
+            if not (trials or found) or time.thread_time() > deadline:
+                raise
+            break
+    return trials
 
 
 def at(wanted: Property, reading: Reading, instance: Instance, rung: float, deadline: float) -> Trial:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from headwise.check.conditions import holds_at, sizes
+from headwise.check.evaluate import Values
 from headwise.check.given import Given, as_read, given
 from headwise.check.grammar import Written
 from headwise.check.heads import same_queries, unsteady
@@ -13,10 +14,10 @@ from headwise.check.inequality import inequality, not_enough, refuted
 from headwise.check.limits import SECONDS, Outcome, Reading, decided
 from headwise.check.properties import Property
 from headwise.check.repairs import Mistake, known_number, look_alike, mistake
-from headwise.check.scope import free, shape, words
+from headwise.check.scope import SCALAR, free, shape, words
 from headwise.check.sheet import Problem
 from headwise.check.snippets import mismatch, snippet
-from headwise.check.tree import Node, Transposed, symbols
+from headwise.check.tree import Node, Symbol, Transposed, symbols
 from headwise.check.unreadable import Unreadable
 from headwise.check.verdict import Counterexample, Verdict
 from headwise.check.words import word
@@ -26,6 +27,8 @@ _MOST_SCALES = 4
 _FOR_ONE = re.compile(r"\b(?:some|exists?|at least one)\b|∃|\\exists\b", re.IGNORECASE)
 # A scale and a noise at which conditions on both are tried.
 _SCALE, _NOISE = 10.0, 1e-16
+# Scales at which other conditions on them are tried.
+_HIGH = (64.0, 4096.0)
 # Reading, trying and looking for known mistakes take no longer than this together.
 _TRYING, _ALL = 0.5 * SECONDS, 0.8 * SECONDS
 
@@ -47,7 +50,7 @@ def judged(problem: Problem, text: str) -> Verdict:
             return Verdict(problem.part, text, "right") if known is None else _wrong(problem, text, "", known)
         if problem.wanted is None:
             return _condition(problem, text)
-        return _Marking(problem, problem.wanted, text, time.monotonic()).verdict()
+        return _Marking(problem, problem.wanted, text, time.thread_time()).verdict()
     except Unreadable as error:
         return Verdict(problem.part, text, "unreadable", problem=error.shown(text))
     except RecursionError:
@@ -58,7 +61,7 @@ def _condition(problem: Problem, text: str) -> Verdict:
     """Mark an inequality between scores."""
     for one in _FOR_ONE.finditer(text):
         raise Unreadable("expected an inequality for every other key, but this is said of some", *one.span())
-    relation, deadline = inequality(as_read(problem, text)), time.monotonic() + _ALL
+    relation, deadline = inequality(as_read(problem, text)), time.thread_time() + _ALL
     example = refuted(relation, deadline)
     if example is not None:
         return _wrong(problem, text, example.sentence, None, example=example)
@@ -87,7 +90,8 @@ class _Marking:
             known = look_alike(self.wanted, items, self.start + _ALL)
             return _wrong(self.problem, self.text, misfit.sentence, known, remarks=remarks, example=misfit)
         scales = self.scales(items)
-        reading = Reading(items, scales, sizes(written.conditions, scales))
+        reading = Reading(items, scales, sizes(found.conditions, scales))
+        self.refuse_contrary(written, reading)
         outcome = decided(self.wanted, reading, self.start + _TRYING)
         self.refuse_others(found, items, holds=outcome.holds, sizes_of=reading)
         if not outcome.holds:
@@ -110,10 +114,22 @@ class _Marking:
         name = self.wanted.world.vanishing
         for one in written.relations:
             named = {symbol.said for side in (one.left, one.right) for symbol in symbols(side)}
-            if name in named and not holds_at(one, {**dict.fromkeys(named, _SCALE), name: _NOISE}):
+            if name in named and not holds_at(one, Values({}, scales={**dict.fromkeys(named, _SCALE), name: _NOISE})):
                 raise Unreadable(
                     f"the noise {name} is small beside any scale here, but this asks for the contrary", one.start, one.end
                 )
+
+    def refuse_contrary(self, written: Written, reading: Reading) -> None:
+        """Refuse what is said of scales if it is no bound on one of them, and is not so as they grow: t^2 < 1."""
+        values = self.wanted.world.draw(0, next(iter(self.wanted.world.ladder), _NOISE)).values
+        for one in written.relations:
+            used = {symbol.said for side in (one.left, one.right) for symbol in symbols(side)} & set(reading.scales)
+            if not used or any(isinstance(side, Symbol) and side.said in used for side in (one.left, one.right)):
+                continue
+            if any(shape(side, self.wanted.world.scope) != SCALAR for side in (one.left, one.right)):
+                raise Unreadable("only numbers can be compared", one.start, one.end)
+            if not any(holds_at(one, values.with_scales(reading.at(rung))) for rung in _HIGH):
+                raise Unreadable("this is not so as the scales grow; say how they grow", one.start, one.end)
 
     def shaped(self, items: Mapping[str, Node]) -> tuple[dict[str, Node], list[str], Counterexample | None]:
         """Check shapes; a row for a column is turned, with a remark."""
@@ -170,9 +186,9 @@ class _Marking:
             found.append("the keys themselves are random and not known; write mu for k")
         if outcome.fixed:
             error = max(error for _, error in outcome.errors)
-            found.append(
-                f"a fixed factor leaves an error ({error:.2g} with ten keys); one that may grow makes it as small as you like"
-            )
+            count = len(self.wanted.world.draw(0).arrays.get("keys", ()))
+            where = f"{error:.2g} with {count} keys" if count else f"{error:.2g}"
+            found.append(f"a fixed factor leaves an error ({where}); one that may grow makes it as small as you like")
         elif self.wanted.limit:
             unsaid = [name for name in reading.scales if not reading.size(name).way]
             if unsaid:

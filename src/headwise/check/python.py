@@ -1,6 +1,7 @@
 """An answer as Python: the lines that show a counterexample work out the answer from its own formula."""
 
 from collections.abc import Mapping
+from keyword import iskeyword
 
 from headwise.check.evaluate import Values, rows
 from headwise.check.scope import SCALAR, Scope, Shape, shape
@@ -70,6 +71,11 @@ def as_python(node: Node, scope: Scope, values: Values, bound: Mapping[str, str]
             return f"{node.how}({body} for {node.index} in {over})"
 
 
+def variable(name: str) -> str:
+    """Return a name as Python can have it: lambda is a word of its own there."""
+    return f"{name}_" if iskeyword(name) else name
+
+
 def _family(node: Total, scope: Scope) -> str:
     """Return the set that the index of a sum runs over."""
     if node.over is not None and not node.over.startswith("{"):
@@ -84,7 +90,7 @@ def _has(node: Node, name: str, index: str) -> bool:
 
 def _symbol(node: Symbol, scope: Scope, values: Values, bound: Mapping[str, str]) -> str:
     if node.name not in scope.names:
-        return node.said
+        return variable(node.said)
     if node.name == "I":
         return f"np.eye({node.index if node.index in ('m', 'p') else 'd'})"
     family = scope.names[node.name].over

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from headwise.check.unreadable import Unreadable
 
 # How many parts of an answer are looked at for a mistake in one of them.
 _MOST_PARTS = 24
+# A number with no more digits is written as it is.
+_FEW_DIGITS = 3
 Change = Callable[[Node], Node]
 
 
@@ -87,7 +90,7 @@ def mistake(wanted: Property, reading: Reading, outcome: Outcome, deadline: floa
     if same is not None:
         return same
     for found, changed, goal in _repairs(wanted, reading, outcome):
-        if time.monotonic() > deadline:
+        if time.thread_time() > deadline:
             break
         try:
             if tried(goal, changed, deadline).holds:
@@ -103,10 +106,15 @@ def known_number(mistakes: Sequence[Mapping[str, str]], wanted: Property, readin
         values = wanted.world.draw(0).values
         wrong = float(value(expression(one["value"], wanted.world), values)[0, 0])
         said = float(value(next(iter(reading.items.values())), values)[0, 0])
-        digits = len(f"{abs(said):.15g}".replace(".", "").strip("0")) or 1
-        if abs(said - wrong) <= max(wanted.tolerance, 1e-9) or float(f"{wrong:.{digits - 1}e}") == said:
+        if abs(said - wrong) <= max(wanted.tolerance, 1e-9) or _rounds_to(wrong, said):
             return Mistake(one["name"], one["help"])
     return None
+
+
+def _rounds_to(number: float, said: float) -> bool:
+    """Say whether a number with many digits was rounded; nobody rounds 0.25 to 0.2."""
+    digits = len(f"{abs(said):.15g}".replace(".", "").strip("0")) or 1
+    return float(f"{number:.{_FEW_DIGITS - 1}e}") != number and float(f"{number:.{digits - 1}e}") == said
 
 
 def look_alike(wanted: Property, items: Mapping[str, Node], deadline: float) -> Mistake | None:
@@ -139,8 +147,10 @@ def _repairs(wanted: Property, reading: Reading, outcome: Outcome) -> Iterator[t
         case Layer():
             yield from _matrices(wanted, reading)
         case Equals() if "v" in wanted.world.scope.names:
-            letter = "mu" if "mu" in wanted.world.scope.names else "k"
-            yield _KEYS, _changed(reading, lambda node: _renamed(node, letter, "v")), wanted
+            changed = reading
+            for letter in {"mu", "k"} & set(wanted.world.scope.names):
+                changed = _changed(changed, partial(_renamed, old=letter, new="v"))
+            yield _KEYS, changed, wanted
 
 
 def _queries(wanted: Average, reading: Reading, outcome: Outcome) -> Iterator[tuple[Mistake, Reading, Property]]:
@@ -164,7 +174,7 @@ def _matrices(wanted: Layer, reading: Reading) -> Iterator[tuple[Mistake, Readin
         turned = Layer({})
         turned.targets = dict(zip(rows, reversed(wanted.targets.values()), strict=True))
         yield Mistake("swapped rows", f"c_{rows[0]} and c_{rows[1]} have each other's targets."), reading, turned
-    for name in ("Q", "K", "V"):
+    for name in sorted(("Q", "K", "V"), key=lambda name: not isinstance(reading.items[name], Negative)):
         negative = _one(reading, name, lambda node: Negative(node.start, node.end, node))
         yield Mistake(f"a sign error in {name}", f"With the other sign of {name} it would be right."), negative, wanted
     for names in (("Q",), ("K",), ("V",), ("Q", "V"), ("K", "V"), ("Q", "K"), ("Q", "K", "V")):

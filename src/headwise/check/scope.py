@@ -76,6 +76,10 @@ def shape(node: Node, scope: Scope, bound: Mapping[str, str] | None = None) -> S
                 raise Unreadable(f"only numbers have a maximum, but this is {words(found)}", node.body.start, node.body.end)
             return found
         case Transposed():
+            if isinstance(node.body, Symbol) and node.body.name.isupper() and scope.kind(node.body) is None:
+                raise Unreadable(
+                    f"{node.body.said} is no name of this problem, and a new letter is a number", node.start, node.end
+                )
             rows, columns = shape(node.body, scope, inside)
             return columns, rows
         case Negative():

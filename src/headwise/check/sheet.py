@@ -1,10 +1,11 @@
 """Sheets of problems: TOML with a table per part. The built-in one is the attention exercise."""
 
 import math
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from headwise.check.evaluate import value
 from headwise.check.properties import Approximates, Average, Equals, Extract, Layer, Number, Property, expression
 from headwise.check.scope import SCALAR
 from headwise.check.unreadable import Unreadable
+from headwise.check.words import bare
 from headwise.check.worlds import Keys
 from headwise.errors import FileError
 
@@ -122,11 +124,29 @@ def parsed(text: str, name: str) -> Sheet:
     parts = data.get("part")
     if not isinstance(parts, dict) or not parts:
         raise FileError("", f'{name}: a sheet must have a table [part."..."] for every part, but it has none')
+    _check_parts(parts, lambda part, rule: FileError("", f"{name}, line {_line(text, part, '')}: {rule}"))
     for key in data:
         if key not in ("title", "part"):
             raise FileError("", f"{name}, line {_line(text, '', key)}: a sheet has a title and parts, but {key} is neither")
     problems = {str(part): _problem(name, text, str(part), given) for part, given in parts.items()}
     return Sheet(name, str(data.get("title", name)), problems)
+
+
+def _check_parts(parts: Iterable[str], wrong: Callable[[str, str], FileError]) -> None:
+    """Refuse parts that a hand-in could not tell apart."""
+    known: dict[str, str] = {}
+    for part in parts:
+        if not plain_name(part):
+            raise wrong(part, f"the name of a part must have letters or digits, but {part!r} has none")
+        other = known.setdefault(plain_name(part), part)
+        if other != part:
+            raise wrong(part, f"the names of parts must differ in letters or digits, but {part!r} is also {other!r}")
+
+
+@lru_cache(maxsize=1024)
+def plain_name(part: str) -> str:
+    """Return the name of a part as it is compared: (b)(ii) and B.II are b.ii."""
+    return ".".join(re.findall(r"[a-z0-9]+", part.lower()))
 
 
 def _problem(name: str, text: str, part: str, given: Any) -> Problem:  # noqa: ANN401  whatever TOML holds
@@ -135,6 +155,9 @@ def _problem(name: str, text: str, part: str, given: Any) -> Problem:  # noqa: A
 
     if not isinstance(given, dict):
         raise wrong("", "a part must be a table, but it is not")
+    if "kind" not in given and any(isinstance(one, dict) and "kind" in one for one in given.values()):
+        inner = f"{part}.{next(key for key, one in given.items() if isinstance(one, dict))}"
+        raise wrong("", f'a name with a dot must be quoted, as in [part."{inner}"], but it is not')
     kind = str(given.get("kind"))
     if kind not in _KINDS:
         raise wrong("kind", f"kind must be one of {', '.join(_KINDS)}, but it is {_shown(given.get('kind'))}")
@@ -164,8 +187,14 @@ def _problem(name: str, text: str, part: str, given: Any) -> Problem:  # noqa: A
         key = next((key for key in ("targets", "value", "names", "give") if key in given), "")
         said = error.problem if isinstance(error, Unreadable) else "it is not what this kind needs"
         raise wrong(key, f"the {key} cannot be read: {said}") from None
+    taken = wanted.world.scope.names if wanted is not None else {}
+    for one in given.get("give", ()):
+        if one.partition("_")[0] in taken:
+            raise wrong("give", f"give must be names of its own, but {one} is a name of the kind {kind}")
     if kind == "number":
         _check_numbers(wanted, mistakes, wrong)
+    if kind == "word":
+        _check_words(given["accept"], mistakes, wrong)
     return Problem(
         part,
         given.get("title", part),
@@ -175,6 +204,17 @@ def _problem(name: str, text: str, part: str, given: Any) -> Problem:  # noqa: A
         tuple(one.lower() for one in given.get("accept", [])),
         tuple({key: str(one) for key, one in mistake.items()} for mistake in mistakes),
     )
+
+
+def _check_words(accept: Sequence[str], mistakes: Sequence[Any], wrong: Callable[[str, str], FileError]) -> None:
+    """Refuse words that say nothing, or that are both right and a mistake."""
+    right = [bare(one) for one in accept]
+    for key, texts in (("accept", accept), ("mistakes", [str(one["value"]) for one in mistakes])):
+        for text in texts:
+            if not bare(text):
+                raise wrong(key, f"a word must say something, but {text[:40]!r} is only what stands beside one")
+            if key == "mistakes" and bare(text) in right:
+                raise wrong(key, f"a word is right or a mistake, but {text[:40]!r} is both")
 
 
 def _check_numbers(wanted: Property | None, mistakes: Sequence[Any], wrong: Callable[[str, str], FileError]) -> None:
@@ -202,6 +242,10 @@ def _rule(key: str, given: Any) -> str:  # noqa: ANN401  likewise
             return "a table of expressions by position, 1, 2 or 3"
         case "give" | "keys" if len(set(given)) < len(given):
             return "a list of different names"
+        case "give" if not all(_is_name(one) for one in given):
+            return "a list of names, such as q or q_1"
+        case "keys" if not all(one.isascii() and (one.isdecimal() or (one.isalpha() and len(one) == 1)) for one in given):
+            return "a list of letters or numbers, which are indices"
         case "keys" if len(given) > _MOST_KEYS:
             return f"a list of at most {_MOST_KEYS} names"
         case "drawn" if given not in ("orthonormal", "independent"):
@@ -213,6 +257,12 @@ def _rule(key: str, given: Any) -> str:  # noqa: ANN401  likewise
         case "names" if not all(isinstance(one, (int, float)) and math.isfinite(one) for one in given.values()):
             return "a table of numbers by name"
     return ""
+
+
+def _is_name(given: str) -> bool:
+    """Say whether something can be given by this name: letters, perhaps with an index."""
+    name, line, index = given.partition("_")
+    return given.isascii() and name.isalpha() and (index.isalnum() or not line)
 
 
 def _shown(given: Any) -> str:  # noqa: ANN401  likewise

@@ -5,7 +5,7 @@ from contextlib import suppress
 from headwise.check.evaluate import value
 from headwise.check.limits import Failure
 from headwise.check.properties import Property
-from headwise.check.python import as_python
+from headwise.check.python import as_python, variable
 from headwise.check.scope import free
 from headwise.check.tree import Node
 from headwise.check.unreadable import Unreadable
@@ -20,7 +20,7 @@ def snippet(wanted: Property, failure: Failure) -> Counterexample:
     """Return where an answer fails."""
     instance = wanted.world.draw(failure.number, failure.size)
     scales = {**failure.reading.at(failure.rung), **_vanishing(wanted, failure)}
-    named = "".join(f"{name} = {number!r}\n" for name, number in scales.items())
+    named = "".join(f"{variable(name)} = {number!r}\n" for name, number in scales.items())
     items = {name: _line(wanted, instance, name, node) for name, node in failure.reading.items.items()}
     trial = failure.trial
     code = _headed(f"{instance.code}{named}{''.join(items.values())}{wanted.shown(trial.data)}")
@@ -55,6 +55,6 @@ def mismatch(wanted: Property, name: str, node: Node, said: str) -> Counterexamp
         data["n"] = len(instance.arrays["keys"])
     with suppress(Unreadable):
         data["answer"] = value(node, instance.values.with_scales(scales))
-    named = "".join(f"{scale} = {number!r}\n" for scale, number in scales.items())
+    named = "".join(f"{variable(scale)} = {number!r}\n" for scale, number in scales.items())
     code = _headed(f"{instance.code}{named}{_line(wanted, instance, name, node)}print(np.shape({name}))\n")
     return Counterexample(said, data, code)

@@ -14,6 +14,8 @@ from headwise.check.unreadable import Unreadable
 
 LONGEST = 4000
 _MOST = 1500
+# Letters that stand together are cut into names up to this many; more are no product that anybody writes.
+_LONGEST_WORD = 40
 
 GREEK = [
     "alpha",
@@ -54,7 +56,7 @@ _SYMBOLS = {
     "≃": "≈", "≅": "≈", "…": "…", "⋯": "…", "≡": "=",
     "∝": "∝", "≫": "≫", "≪": "≪", "→": "→", "∞": "∞", "≤": "≤", "≥": "≥", "⟨": "⟨", "⟩": "⟩", "½": "½",
 }  # fmt: skip
-_POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
+_POWERS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True))
 _LOW = dict(zip("₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚₛₜₓ", "0123456789aehijklmnopstx", strict=True))
 _COMMANDS = {
     "cdot": "·", "times": "*", "ast": "*", "odot": "⊙", "circ": "⊙", "otimes": "⊗", "top": "⊤", "intercal": "⊤", "prime": "'",
@@ -109,12 +111,13 @@ _PIECE = re.compile(
     r"|(?P<thousands>[1-9]\d{0,2}(?:(?:,|\{,\}|\\,|[ \u202f])\d{3})+(?:\.\d+)?(?!\d|,\d))"
     r"|(?P<number>\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
     r"|(?P<short>(?:e\.g|i\.e|s\.t|w\.r\.t)\.|(?:resp|approx)\.)"
+    r"|(?P<denied>(?:is|are|was|were|does|do|did|has|have|had|ca|wo|must|need|could|would|should)n['’]t\b)"
     r"|(?P<word>[A-Za-z]+)"
     r"|(?P<dots>\.\.+)"
     r"|(?P<rest>.)",
     re.DOTALL,
 )
-# A line that ends with one of these goes on in the next, and so does one whose next begins so; else a line is a new thing.
+# A line that ends with one of these goes on in the next, and so does one whose next begins so, unless a line is empty between.
 _ENDS_OPEN = {*"+-*/=^_,;:([{&<>~≈", ""}
 _GOES_ON = {*"+-*/=^_,;:)]}([&<>~≈", ""}
 _TWO = {"||": "‖", ">>": "≫", "<<": "≪", "->": "→", "!=": "≠", "<=": "≤", ">=": "≥", "**": "^", ":=": "=", "~=": "≈"}
@@ -156,7 +159,7 @@ def tokens(text: str, known: AbstractSet[str]) -> list[Token]:
         raise Unreadable(f"at most {LONGEST} characters are read, but there are {len(text)}", LONGEST, LONGEST + 1)
     found = []
     for token in _raw(text):
-        found += _split(token, known) if token.kind == "word" else [token]
+        found += _applied(token, text, known) or _split(token, known) if token.kind == "word" else [token]
         if len(found) > _MOST:
             raise Unreadable(f"at most {_MOST} signs are read", token.start, token.end)
     return [*found, Token("end", "", len(text), len(text))]
@@ -188,13 +191,16 @@ def _raw(text: str) -> Iterator[Token]:
         kind, said = piece.lastgroup, piece[0]
         last = text[:start].rstrip()[-1:] if kind == "word" else ""
         new_line = kind == "space" and "\n" in said
-        if new_line and text[start - 1 : start] not in _ENDS_OPEN and text[place : place + 1] not in _GOES_ON:
-            yield Token("mark", ";", start, place)
+        goes_on = text[place : place + 1] in _GOES_ON and said.count("\n") == 1
+        if new_line and text[start - 1 : start] not in _ENDS_OPEN and text[place : place + 1] and not goes_on:
+            yield Token("mark", "¶", start, place)
         if kind in ("number", "thousands"):
             if len(said) > 30:
                 raise Unreadable("a number has at most 30 digits", start, place)
             bare = re.sub(r"[^\d.]", "", said) if kind == "thousands" else said.replace(",", ".")
             yield Token("number", bare, start, place)
+        elif kind == "denied":  # isn't
+            yield Token("word", "not", start, place)
         elif kind == "short":
             yield Token("word", said.replace(".", ""), start, place)
         elif kind == "dots":
@@ -237,6 +243,8 @@ def _sign(text: str, start: int) -> tuple[Token | None, int]:
         return Token("word", "so", start, stop), stop
     if two in _TWO:
         return Token("mark", _TWO[two], start, start + 2), start + 2
+    if two == "![":
+        raise Unreadable("a picture is not read; write the formula", start, start + 2)
     sign, stop = text[start], start + 1
     if sign == "~" and text[start - 1 : start] == " " == text[stop : stop + 1]:
         return Token("mark", "≈", start, stop), stop
@@ -256,7 +264,10 @@ def _sign(text: str, start: int) -> tuple[Token | None, int]:
         table, kind = (_POWERS, "power") if sign in _POWERS else (_LOW, "low")
         while stop < len(text) and text[stop] in table:
             stop += 1
-        return Token(kind, "".join(table[one] for one in text[start:stop]), start, stop), stop
+        said = "".join(table[one] for one in text[start:stop])
+        if kind == "power" and not said.removeprefix("-").isdecimal():
+            raise Unreadable("a power is a whole number, such as ² or ⁻¹", start, stop)
+        return Token(kind, said, start, stop), stop
     wide = unicodedata.normalize("NFKC", sign)
     if len(wide) == 1 and wide.isascii() and wide.isalpha():  # mathematical bold and italic letters
         return Token("word", wide, start, stop), stop
@@ -293,11 +304,22 @@ def _command(text: str, start: int) -> tuple[Token | None, int]:
     raise Unreadable(f"the command \\{name[:20]} is not known", start, stop)
 
 
+def _applied(word: Token, text: str, known: AbstractSet[str]) -> list[Token]:
+    """Cut Ms = v: a matrix and what it is put on; As and Is are words."""
+    matrix = len(word.text) == 2 and word.text[0] in known and word.text[0] not in "AI" and word.text[0].isupper()
+    if not matrix or not text[word.end : word.end + 3].lstrip().startswith("="):
+        return []
+    middle = word.start + 1
+    return [Token("name", word.text[0], word.start, middle), Token("name", word.text[1], middle, word.end)]
+
+
 def _split(word: Token, known: AbstractSet[str]) -> list[Token]:
     """Cut letters that stand together into names: as few as possible, from the left."""
     text = word.text
     if text in known or text in GREEK or text in FUNCTIONS or len(text) == 1:
         return [_named(word)]
+    if len(text) > _LONGEST_WORD:
+        return [word]
     cut: list[list[str] | None] = [[], *[None] * len(text)]
     for stop in range(1, len(text) + 1):
         for start in range(stop):
@@ -305,7 +327,7 @@ def _split(word: Token, known: AbstractSet[str]) -> list[Token]:
             if before is not None and piece in known and (cut[stop] is None or len(before) + 1 < len(cut[stop] or [])):
                 cut[stop] = [*before, piece]
     pieces = cut[-1]
-    if pieces is None or len(text) > 40:
+    if pieces is None:
         return [word]
     found, place = [], word.start
     for piece in pieces:

@@ -149,6 +149,19 @@ def symbols(node: Node) -> Iterator[Symbol]:
         left += reversed(children(one))
 
 
+def size(node: Node) -> int:
+    """Return how many parts an expression has.
+
+    >>> size(Negative(0, 2, Number(1, 2, 1.0)))
+    2
+    """
+    found, left = 0, [node]
+    while left:
+        found += 1
+        left += children(left.pop())
+    return found
+
+
 def rewritten(node: Node, change: Callable[[Node], Node]) -> Node:
     """Return an expression with every part changed, the inner ones first.
 

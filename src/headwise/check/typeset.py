@@ -59,7 +59,8 @@ def mathml(written: Written) -> str:
     >>> mathml(read("2 beta", frozenset({"beta"}))).removeprefix('<math xmlns="http://www.w3.org/1998/Math/MathML" ')
     'display="block"><mrow><mn>2</mn><mo>\u2062</mo><mi>β</mi></mrow></math>'
     """
-    parts = [_item(item) for item in written.items]
+    # A has rows a_i^T turns A, which no line of mathematics says.
+    parts = [_item(item) for item in written.items if item.name not in {one.said for one in _symbols(item.body)}]
     used = {symbol.said for item in written.items for symbol in _symbols(item.body)}
     said = {one.scale: one for one in written.conditions if one.scale in used and one.size in _SIZES}
     parts += [_condition(one) for one in said.values()]

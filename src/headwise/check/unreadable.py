@@ -1,6 +1,15 @@
 """What is said of text that cannot be read: the place, what was read there, what was expected."""
 
 
+def as_text(given: str) -> str:
+    r"""Return text that can be written: halves of characters, which JSON and names of files may hold, become question marks.
+
+    >>> as_text("a\ud800")
+    'a?'
+    """
+    return given.encode("utf-8", "replace").decode()
+
+
 class Unreadable(Exception):
     """Text that is not an answer; `start` and `end` are the place in it."""
 

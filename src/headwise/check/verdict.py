@@ -55,7 +55,8 @@ class Verdict(Shown):
     misconception, help
         The name of a known mistake that explains it, and a sentence of help; empty if none does.
     scale_for_one_percent
-        For answers with a scale: how large it must be for an error of 1% with ten keys.
+        For answers with a scale: how large it must be for an error of 1% on the first instance, with ten keys unless the
+        sheet says otherwise.
     errors
         Pairs (scale, error) over the ladder, on the first instance.
     counterexample
@@ -106,8 +107,11 @@ class Verdict(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
+        seen = self.counterexample.data if self.counterexample else {}
         return plain(
             {
+                # Keys and values lie on top as well, where every reader of arrays looks for them.
+                **{name: seen[name] for name in ("keys", "values") if name in seen},
                 "kind": "verdict",
                 "part": self.part,
                 "text": self.text,

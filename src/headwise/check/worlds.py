@@ -67,6 +67,8 @@ class Keys(World):
             names["k"] = names[letter]
         if noise:
             names["alpha"], self.vanishing = Kind(SCALAR), "alpha"
+        if independent:  # a query for given scores needs the keys as a matrix, and what picks one of them
+            names |= {"K": Kind(("n", "d")), "e": Kind(("n", "1"), "keys")}
         self.scope = Scope(names, {"keys": elements}, {"keys": "keys", "n": "keys", "S": "keys"})
 
     def draw(self, number: int, size: float = 0.0) -> Instance:
@@ -84,11 +86,12 @@ class Keys(World):
             "d": float(width),
             "I": np.eye(width),
             **({"alpha": size} if self.noise else {}),
+            **({"K": keys, "e": np.eye(count)} if self.independent else {}),
         }
         every = range(count)
         found = Values(
             names,
-            {self.letter: "keys", "k": "keys", "v": "keys"},
+            {self.letter: "keys", "k": "keys", "v": "keys", "e": "keys"},
             {"keys": {name: place for place, name in enumerate(self.elements)}},
             {"keys": ("keys", every), "n": ("keys", every), "S": ("keys", range(len(self.elements)))},
         )
@@ -99,6 +102,7 @@ class Keys(World):
             else ("keys[:, :, None], keys[:, :, None], values[:, :, None]")
         )
         code += f"{letters} = {columns}  # columns\nn, d = {count}, {width}\n"
+        code += f"K, e = keys, np.eye({count})[:, :, None]\n" * self.independent
         return Instance(number, found, {"keys": keys, "values": values, **({"alpha": size} if size else {})}, code)
 
     def _means(self, number: int, count: int, width: int, *, plain: bool) -> tuple[np.ndarray, np.ndarray, str]:
@@ -251,4 +255,5 @@ class Numbers(World):
     def draw(self, number: int, size: float = 0.0) -> Instance:
         """Return the only instance there is."""
         del size
-        return Instance(number, Values(self.numbers), {}, "")
+        code = "".join(f"{name} = {one!r}\n" for name, one in self.numbers.items())
+        return Instance(number, Values(self.numbers), {}, code)

@@ -61,7 +61,7 @@ def check(given: str | None, part: str | None, sheet: str, *, listed: bool, **op
         else:
             print_shown(found)
     else:
-        _hand_in(_marked(given, sheet, form), form, options["out"])
+        _marked_file(given, sheet, form, options["out"])
 
 
 def _marked(given: str, sheet: str, form: str) -> "Marks":
@@ -75,6 +75,13 @@ def _marked(given: str, sheet: str, form: str) -> "Marks":
         if form != "gradescope":
             raise
         return Marks(Path(given).name, problems, {}, [error.problem])
+
+
+def _marked_file(given: str, sheet: str, form: str, out: Path | None) -> None:
+    """Mark one hand-in, and print or write its marks."""
+    if out is not None and out.resolve() == Path(given).resolve():
+        raise OptionError("", f"--out must be another file than the hand-in, but both are {given}")
+    _hand_in(_marked(given, sheet, form), form, out)
 
 
 def _hand_in(marks: "Marks", form: str, out: Path | None) -> None:
