@@ -55,6 +55,79 @@ def gpt_oss():
     return made(transformers.GptOssModel, config)
 
 
+_DECODER = {
+    "vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 40, "max_position_embeddings": 64,
+}  # fmt: skip
+_ENCODER = {
+    "vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32,
+    "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+def roberta(family="Roberta"):
+    """One of the models whose positions begin behind the padding token."""
+    more = {"default_language": "en_XX", "languages": ["en_XX"]} if family == "Xmod" else {}
+    return made(getattr(transformers, f"{family}Model"), getattr(transformers, f"{family}Config")(**_ENCODER, **more))
+
+
+def albert():
+    """A model whose layers share one attention module."""
+    return made(transformers.AlbertModel, transformers.AlbertConfig(**_ENCODER, embedding_size=16))
+
+
+def mobilebert():
+    """A model that mixes neighbours in its embeddings."""
+    sizes = {"embedding_size": 16, "intra_bottleneck_size": 16, "true_hidden_size": 16}
+    given = _ENCODER | {"hidden_size": 32, "num_attention_heads": 4}
+    return made(transformers.MobileBertModel, transformers.MobileBertConfig(**given, **sizes))
+
+
+def lfm2():
+    """A model with attention in every other layer, convolutions between."""
+    types = ["conv", "full_attention", "conv", "full_attention"]
+    return made(transformers.Lfm2Model, transformers.Lfm2Config(**_DECODER | {"num_hidden_layers": 4}, layer_types=types))
+
+
+def diffllama():
+    """A model that attends twice in each layer."""
+    return made(transformers.DiffLlamaModel, transformers.DiffLlamaConfig(**_DECODER))
+
+
+def phi3():
+    """Queries, keys and values in one projection, one behind the other."""
+    return made(transformers.Phi3Model, transformers.Phi3Config(**_DECODER))
+
+
+def gpt_neox():
+    """Queries, keys and values in one projection, head by head; rotary positions on a part of each."""
+    given = {name: size for name, size in _DECODER.items() if name != "num_key_value_heads"}
+    return made(transformers.GPTNeoXModel, transformers.GPTNeoXConfig(**given))
+
+
+def phi():
+    """Rotary positions on a part of each key."""
+    return made(transformers.PhiModel, transformers.PhiConfig(**_DECODER | {"num_key_value_heads": 4}))
+
+
+def hunyuan():
+    """A norm of keys behind rotary positions."""
+    return made(transformers.HunYuanDenseV1Model, transformers.HunYuanDenseV1Config(**_DECODER, head_dim=8))
+
+
+def doge():
+    """A model that works on the mask by itself."""
+    return made(transformers.DogeModel, transformers.DogeConfig(**_DECODER))
+
+
+def deepseek():
+    """Keys from two projections, one of them turned: they cannot be seen before rotary positions."""
+    ranks = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 6}
+    experts = {"n_routed_experts": 2, "num_experts_per_tok": 1, "n_group": 1, "topk_group": 1, "n_shared_experts": 1}
+    given = _DECODER | {"num_key_value_heads": 4} | ranks | experts
+    return made(transformers.DeepseekV3Model, transformers.DeepseekV3Config(**given, moe_intermediate_size=16))
+
+
 def made(kind, config):
     """Build a model whose heads differ: weights larger than a fresh model has."""
     torch.manual_seed(5)
@@ -62,9 +135,7 @@ def made(kind, config):
     model = kind(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.ndim > 1 and (
-                "q_proj" in name or "k_proj" in name or "query" in name or "key" in name or "c_attn" in name
-            ):
+            if parameter.ndim > 1 and any(part in name for part in ("q_proj", "k_proj", "query", "key", "c_attn", "qkv_proj")):
                 parameter.mul_(12)
             if "sinks" in name:
                 parameter.normal_()
@@ -73,6 +144,7 @@ def made(kind, config):
 
 def folder(place: Path) -> Path:
     """Write a BERT with a tokenizer of a few words."""
+    place.mkdir(exist_ok=True)
     bert().save_pretrained(place)
     (place / "vocab.txt").write_text("\n".join(WORDS))
     transformers.BertTokenizerFast(str(place / "vocab.txt")).save_pretrained(place)

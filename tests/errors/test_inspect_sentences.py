@@ -1,6 +1,7 @@
 """Bad input to `inspect`, each with its sentence to the letter, in Python and on the command line."""
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,14 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+import transformers
 
 from headwise import inspect
 
 ONE = np.ones((2, 3, 4))
 IDS = list(range(4, 14))
+SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+XLNET = {"vocab_size": 20, "d_model": 8, "n_layer": 1, "n_head": 2, "d_inner": 8}
 
 
 class Plain(torch.nn.Module):
@@ -148,6 +152,85 @@ CASES = {
         lambda: inspect.predict(tiny_models.bert(), IDS, 5, 0, 3),
         "predict(): head must be one of 0 to 2, but got 3.",
     ),
+    "float layer": (
+        lambda: inspect.model(tiny_models.bert(), IDS, layers=1.0),
+        "model(): layers must be numbers of layers, 0 to 1, but got 1.0.",
+    ),
+    "no layers": (
+        lambda: inspect.model(tiny_models.bert(), IDS, layers=[]),
+        "model(): layers must be numbers of layers, 0 to 1, but got none.",
+    ),
+    "no model at all": (
+        lambda: inspect.model(None, IDS),
+        "model(): model must be a transformers model, but it is a NoneType.",
+    ),
+    "pictures": (
+        lambda: inspect.model(transformers.ViTModel(transformers.ViTConfig(**SMALL, image_size=16, patch_size=8)), IDS),
+        "model(): model must read token ids, but ViTModel takes none.",
+    ),
+    "pictures and words": (
+        lambda: inspect.model(transformers.CLIPModel(transformers.CLIPConfig(text_config=SMALL, vision_config=SMALL)), [4, 5]),
+        "model(): model must run on token ids alone, but CLIPModel says: 'NoneType' object has no attribute 'shape'.",
+    ),
+    "masks of its own": (
+        lambda: inspect.model(tiny_models.doge(), IDS),
+        "model(): masks must be left to the attention function, but DogeModel changes them.",
+    ),
+    "thresholds": (
+        lambda: inspect.model(tiny_models.bert(), IDS, thresholds={}),
+        "model(): thresholds must be Thresholds(...), but it is a dict.",
+    ),
+    "limit": (
+        lambda: inspect.Thresholds(first=-1.0),
+        "Thresholds(): first must be a number from 0 on, but got -1.0.",
+    ),
+    "no token": (
+        lambda: inspect.model(tiny_models.bert(), np.array([], dtype=int)),
+        "model(): text must hold at least one token, but it is empty.",
+    ),
+    "one empty": (
+        lambda: inspect.model(tiny_models.bert(), [[], [4, 5]]),
+        "model(): text 0 must hold at least one token, but it is empty.",
+    ),
+    "bytes": (
+        lambda: inspect.model(tiny_models.bert(), b"the"),
+        "model(): text must be a string or a list of token ids, but it is a bytes.",
+    ),
+    "no positions": (
+        lambda: inspect.model(transformers.XLNetModel(transformers.XLNetConfig(**XLNET)), IDS),
+        (
+            "model(): attention must go through transformers' AttentionInterface, but XLNetModel computes it by itself. Use a "
+            "model of transformers that has an attn_implementation to choose."
+        ),
+    ),
+    "words that are none": (
+        lambda: inspect.model("demo", "the animal").ties(None, "animal"),
+        "ties(): query must be a word, but it is a NoneType.",
+    ),
+    "head that is no number": (
+        lambda: inspect.predict(tiny_models.bert(), IDS, 5, 0, "1"),
+        "predict(): head must be a number from 0 on, but got '1'.",
+    ),
+    "no such layer": (
+        lambda: inspect.predict(tiny_models.bert(), IDS, 5, 7, 0),
+        "predict(): layers must be numbers of layers that attend (0, 1), but got 7.",
+    ),
+    "tokens to predict": (
+        lambda: inspect.predict(tiny_models.bert(), [[999] * 9], 5, 0, 0),
+        "predict(): token ids must be the model's, 0 to 13, but there is 999.",
+    ),
+    "large values": (
+        lambda: inspect.statistics(*[torch.eye(3)] * 2, torch.eye(3) * 1e30),
+        "statistics(): sensitivity must fit float32, but values are too large. Divide values.",
+    ),
+    "large squares": (
+        lambda: inspect.statistics(torch.full((1, 2, 4), 1e12), torch.full((1, 2, 4), 1e10)),
+        "statistics(): scores must fit float32, but they are too large. Divide queries.",
+    ),
+    "far too negative": (
+        lambda: inspect.statistics(torch.full((1, 2, 4), 1e30), torch.full((1, 2, 4), -1e30)),
+        "statistics(): scores must fit float32, but they are too large. Divide queries.",
+    ),
     "capped scores": (
         lambda: inspect.predict(tiny_models.gemma2(), IDS, 5, 0, 0),
         "predict(): scores must be products of queries and keys, but this layer caps them.",
@@ -184,8 +267,6 @@ def test_hidden_attention(monkeypatch):
 
 
 def test_encoder_and_decoder():
-    import transformers
-
     sizes = {
         "vocab_size": 20,
         "d_model": 8,
@@ -200,6 +281,7 @@ def test_encoder_and_decoder():
     assert (
         str(caught.value) == "model(): model must be an encoder or a decoder, but BartModel is both. Pass model.get_encoder()."
     )
+    assert inspect.model(tiny.get_encoder(), IDS).tokens == 10
 
 
 def test_memory_runs_out_in_the_model(monkeypatch):
@@ -227,6 +309,17 @@ def run(*words):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def broken_folders(place):
+    """Return a folder without a tokenizer, one whose weights cannot be read, and one whose weights would run code."""
+    wordless, broken, pickled = (tiny_models.folder(place / name) for name in ("wordless", "broken", "pickled"))
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        (wordless / name).unlink()
+    (broken / "model.safetensors").write_bytes(b"xxxx")
+    (pickled / "model.safetensors").unlink()
+    (pickled / "pytorch_model.bin").write_bytes(pickle.dumps(Path("x")))
+    return wordless, broken, pickled
+
+
 def test_on_the_command_line(folder, tmp_path):
     """Every mistake is one sentence, a hint, exit status 2 and no traceback."""
     text, empty, odd = tmp_path / "text.txt", tmp_path / "empty.txt", tmp_path / "odd.txt"
@@ -235,6 +328,9 @@ def test_on_the_command_line(folder, tmp_path):
     odd.write_bytes(b"\xff\xfe\x00the")
     bare = tmp_path / "bare"
     bare.mkdir()
+    long = tmp_path / "long.txt"
+    long.write_text("the animal " * 200)
+    wordless, broken, _ = broken_folders(tmp_path)
     code = tmp_path / "code"
     code.mkdir()
     (code / "config.json").write_text(json.dumps({"auto_map": {"AutoModel": "evil.Model"}, "model_type": "evil"}))
@@ -248,6 +344,31 @@ def test_on_the_command_line(folder, tmp_path):
                 f"error: {code}: a model must need no code of its own, but this one brings some, which is not run.\n"
                 "hint: If you trust it, pass trust_remote_code=True (--trust-remote-code).\n"
             ),
+        ),
+        (
+            (wordless, "--text", text),
+            (
+                "error: model(): text needs a tokenizer, but the model has none.\n"
+                "hint: Put its files, such as tokenizer.json, into the folder.\n"
+            ),
+        ),
+        (
+            (broken, "--text", text),
+            (
+                f"error: {broken}: a model must be one that transformers can load, but it says: Error while deserializing "
+                "header: header too small.\n"
+            ),
+        ),
+        (
+            (folder, "--text", long),
+            (
+                "error: model(): text must have at most the model's 64 positions, but it has 402 tokens.\n"
+                "hint: Pass window=64 (--window 64) to slide over it.\n"
+            ),
+        ),
+        (
+            (folder, "--text", text, "--layers", ","),
+            "error: model(): layers must be numbers of layers, 0 to 1, but got none.\n",
         ),
         ((folder, "--text", empty), "error: model(): text must not be empty, but it holds no word.\n"),
         ((folder, "--text", odd), f"error: {odd}: a text must be UTF-8, but this file is not.\n"),
@@ -265,6 +386,75 @@ def test_on_the_command_line(folder, tmp_path):
         result = run(*words)
         assert (result.returncode, result.stdout, result.stderr) == (2, "", sentence)
     assert not (tmp_path / "ran").exists()
+
+
+def test_pickles_are_not_run(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the animal")
+    _, _, pickled = broken_folders(tmp_path)
+    result = run(pickled, "--text", text)
+    assert (result.returncode, result.stdout) == (2, "")
+    said = f"error: {pickled}: a model must be one that transformers can load, but it says: Weights only load failed.\n"
+    assert result.stderr.endswith(said)
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["roberta", "gpt2", "gemma3"])
+def test_no_tokenizer_is_made_up(kind, tmp_path):
+    """transformers invents an empty tokenizer for a folder without one."""
+    getattr(tiny_models, kind)().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="tokenizer") as caught:
+        inspect.model(tmp_path, "the animal")
+    assert str(caught.value) == (
+        "model(): text needs a tokenizer, but the model has none. Put its files, such as tokenizer.json, into the folder."
+    )
+    assert inspect.model(tmp_path, IDS).words is None
+
+
+def test_ties_that_are_none_lose_nothing(folder, tmp_path):
+    """Files are written and the report is printed before the words are looked for; the demo's own words may be missing."""
+    text, page = tmp_path / "text.txt", tmp_path / "heads.html"
+    text.write_text("the animal was tired")
+    result = run(folder, "--text", text, "--ties", "it:animal", "--html", page)
+    assert result.returncode == 2
+    assert result.stdout.startswith("Heads of ")
+    assert page.is_file()
+    assert result.stderr == (
+        f"wrote {page}\nerror: ties(): query must be a token of the text, but 'it' is none of its 6 tokens.\n"
+    )
+    result = run("demo", "--window", "8", "--json")
+    assert result.returncode == 0
+    assert "ties" not in json.loads(result.stdout)
+    assert result.stderr == (
+        "note: ties of it:animal are left out: ties(): words are known for a first text of at most 64 tokens, read as a "
+        "whole, but it is longer or has no words.\n"
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
+def test_ctrl_c_on_the_command_line(tmp_path):
+    """What is done is printed and written, and the status says that it was stopped."""
+    text, page = tmp_path / "text.txt", tmp_path / "heads.html"
+    text.write_text("The animal was too tired to cross the street. " * 20_000)
+    script = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from headwise.inspect import engine\n"
+        "real, calls = engine.rows, []\n"
+        "def rows(*given):\n"
+        "    calls.append(1)\n"
+        "    if len(calls) == 9: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(*given)\n"
+        "engine.rows = rows\n"
+        "from headwise.cli import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", script, "inspect", "demo", "--text", str(text), "--window", "64", "--html", str(page)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 130, done.stderr
+    assert "stopped early: 6 of 6 layers have been looked at" in done.stdout
+    assert page.is_file()
+    assert "Traceback" not in done.stderr
 
 
 def test_a_folder_on_the_command_line(folder, tmp_path):

@@ -40,10 +40,10 @@ def heard_outputs(model, batches):
     def forward(inputs):
         outputs.append(model(**inputs, use_cache=False).last_hidden_state)
 
-    from headwise.inspect.texts import Piece, _padded
+    from headwise.inspect.texts import Piece, padded
 
     for ids in batches:
-        batch = _padded([Piece(0, one, np.ones(len(one), dtype=bool)) for one in ids], 0)
+        batch = padded([Piece(0, one, np.ones(len(one), dtype=bool)) for one in ids], 0)
         inputs = {"input_ids": torch.from_numpy(batch.ids), "attention_mask": torch.from_numpy(batch.real).long()}
         with torch.no_grad():
             listener.run([batch], lambda _, inputs=inputs: forward(inputs))

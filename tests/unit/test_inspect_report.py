@@ -182,14 +182,14 @@ def test_prediction_and_measurement(tiny):
 def test_a_prediction_for_gaussian_keys(rng):
     """Keys that are drawn from the model are predicted by it."""
     from headwise.core.random_keys import RandomKeys
-    from headwise.inspect.bridge import _measured
+    from headwise.inspect.bridge import _measured, _Setting
     from headwise.stress import law
 
     keys, values, query = rng.normal(size=(6, 5)), rng.normal(size=(6, 3)), rng.normal(size=5)
     noise = np.zeros(6)
     noise[2] = 0.3
     fitted = RandomKeys(keys, isotropic=noise, along_mean={2: 0.2})
-    measured, error, _ = _measured(keys, values, query, 2, fitted.sample(20_000, seed=1)[:, 2])
+    measured, error, _ = _measured(_Setting(query, keys, values, 2, 6), fitted.sample(20_000, seed=1)[:, 2])
     wanted = law(query, fitted, values)
     assert abs(wanted.variance - measured) <= 2 * error
     assert error < 0.1 * measured

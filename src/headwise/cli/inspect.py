@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headwise.cli.frame import check_no_input, json_option, print_json, print_shown, progress_bar, whole_numbers
-from headwise.errors import FileError, OptionError
+from headwise.errors import FileError, HeadwiseError, OptionError
 
 if TYPE_CHECKING:
     from headwise.inspect.report import HeadReport
+
+# The words that are shown where the demo reads its own sentence.
+_DEMO_TIE = ("it", "animal")
 
 
 @click.command()
@@ -47,15 +50,20 @@ def inspect(model: str, texts: tuple[str, ...], **options: Any) -> None:  # noqa
     read = [_read(name) for name in texts] or [DEMO_TEXT]
     for out, ending in ((options["page"], (".html",)), (options["out"], (".csv", ".parquet", ".json"))):
         _check_out(out, ending, texts)
-    pair = _pair(options["ties"] or ("it:animal" if not texts else None))
+    pair = _pair(options["ties"])
     layers = None if options["layers"] is None else whole_numbers("--layers", options["layers"])
     with progress_bar() as tick:
         shared = {name: options[name] for name in ("window", "batch", "device", "trust_remote_code")}
         report = inspect_model(model, read, layers=layers, progress=tick, **shared)
-    _print(report, pair, as_json=options["as_json"])
+    # What took long is kept before anything can go wrong.
     for path in (options["page"], options["out"]):
         if path is not None:
             click.echo(f"wrote {report.save(path)}", err=True)
+    fault = _print(report, pair or (None if texts else _DEMO_TIE), as_json=options["as_json"])
+    if fault is not None and pair is not None:
+        raise fault
+    if fault is not None:
+        click.echo(f"note: ties of {':'.join(_DEMO_TIE)} are left out: {fault.problem}", err=True)
     if not report.complete:
         raise SystemExit(130)
 
@@ -96,12 +104,18 @@ def _pair(given: str | None) -> tuple[str, str] | None:
     return query, key
 
 
-def _print(report: "HeadReport", pair: tuple[str, str] | None, *, as_json: bool) -> None:
-    tied = None if pair is None else report.ties(*pair)
+def _print(report: "HeadReport", pair: tuple[str, str] | None, *, as_json: bool) -> HeadwiseError | None:
+    """Print a report and the ties of two words; return why there are no ties, if they were asked for."""
+    tied = fault = None
+    try:
+        tied = None if pair is None else report.ties(*pair)
+    except HeadwiseError as error:
+        fault = error
     if as_json:
         print_json(report.to_dict() | ({} if tied is None else {"ties": tied.to_dict()}))
-        return
+        return fault
     print_shown(report)
     if tied is not None:
         click.echo()
         print_shown(tied)
+    return fault

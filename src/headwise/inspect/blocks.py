@@ -2,7 +2,8 @@
 
 The sums of a row are relative to the largest score so far, its peak; when the peak rises, they are scaled down. A key
 that may not be looked at gets a finite score far below every peak: its term is exactly 0, and 0 times it is 0. Two work
-buffers are used over and over, sized to stay in cache. Formulas: docs/inspect.md.
+buffers are used over and over, sized to stay in cache. Sums are float64, and so is what the sensitivity needs of values: it
+is a difference of sums that nearly cancel where a head is firm. Formulas: docs/inspect.md.
 """
 
 from collections.abc import Iterator
@@ -94,8 +95,6 @@ class Tile:
     sums: Sums
     singles: list[Array]  # scores of the three keys whose weight is told by itself, once they are seen
     context: Array | None = None
-    spread: Array | None = None
-    spread_square: Array | None = None
 
     def __init__(self, task: Task, place: Place) -> None:
         """Take the queries out of the task."""
@@ -109,26 +108,35 @@ class Tile:
         own = torch.arange(self.rows.start, self.rows.stop, device=task.queries.device) + task.rule.offset
         self.single_places = (place.first, own, own - 1)
 
+    def sensitivity(self, share: Array, sink: Array) -> Array:
+        """Return the sensitivity; `share` is the top key's weight, `sink` that of the sink."""
+        raise NotImplementedError
+
 
 class _TorchTile(Tile):
     """A tile that torch works on."""
+
+    spread: Array | None = None
+    spread_square: Array | None = None
 
     def __init__(self, task: Task, place: Place, buffers: _Buffers) -> None:
         super().__init__(task, place)
         torch, shape, self.buffers = task.torch, self.queries.shape[:2], buffers
 
-        def filled(value: float) -> Array:
-            return torch.full(shape, value, dtype=task.dtype, device=task.queries.device)
+        def filled(value: float, dtype: Any = task.dtype) -> Array:  # noqa: ANN401  a torch dtype
+            return torch.full(shape, value, dtype=dtype, device=task.queries.device)
 
-        low, nothing = self.lowest, [filled(0.0) for _ in range(4)]
+        low, nothing = self.lowest, [filled(0.0, torch.float64) for _ in range(4)]
         top = torch.full(shape, -1, dtype=torch.long, device=task.queries.device)
         self.sums = Sums(filled(low), filled(low), top, *nothing)
         self.singles = [filled(self.masked) for _ in self.single_places]
         self.reach = [(int(place.min()), int(place.max())) for place in self.single_places]
         if task.values is not None:
-            self.context = torch.zeros((*shape, task.values.shape[-1]), dtype=task.dtype, device=task.queries.device)
+            size = (*shape, task.values.shape[-1])
+            precise = torch.float64 if task.sensitivity else task.dtype
+            self.context = torch.zeros(size, dtype=precise, device=task.queries.device)
             if task.sensitivity:
-                self.spread, self.spread_square = torch.zeros_like(self.context), filled(0.0)
+                self.spread, self.spread_square = torch.zeros_like(self.context), filled(0.0, torch.float64)
 
     def add(self, keys: slice) -> None:
         """Take in some more keys."""
@@ -196,13 +204,13 @@ class _TorchTile(Tile):
         sums.second = torch.maximum(torch.minimum(best, sums.peak), torch.maximum(sums.second, runner_up))
         peak = torch.maximum(sums.peak, best)
         rise = peak - sums.peak
-        factor = torch.exp(-rise)
+        factor = torch.exp(-rise.double())
         sums.moment = factor * (sums.moment - rise * sums.total)
         sums.total, sums.peak = factor * sums.total, peak
         for name in ("square", "gain"):
             getattr(sums, name).mul_(factor * factor)
         if self.context is not None:
-            self.context.mul_(factor[..., None])
+            self.context.mul_(factor[..., None].to(self.context.dtype))
         if self.spread is not None and self.spread_square is not None:
             self.spread.mul_((factor * factor)[..., None])
             self.spread_square.mul_(factor * factor)
@@ -212,7 +220,7 @@ class _TorchTile(Tile):
         torch, task, sums = self.task.torch, self.task, self.sums
         below = scores.sub_(sums.peak[..., None])
         terms = torch.exp(below, out=self.buffers(1, tuple(below.shape)))
-        sums.total += terms.sum(-1)
+        sums.total += terms.sum(-1, dtype=torch.float64)
         sums.square += torch.linalg.vector_norm(terms, dim=-1).square_()
         below.mul_(terms)
         sums.moment += below.sum(-1)
@@ -222,15 +230,23 @@ class _TorchTile(Tile):
             sums.gain += torch.linalg.vector_norm(moved, dim=-1).square_()
             return
         count = keys.stop - keys.start
-        values = task.values[self.entry, self.groups, keys].to(task.dtype)
-        self.context.baddbmm_(terms[..., :count], values)
+        values = task.values[self.entry, self.groups, keys].to(self.context.dtype)
+        self.context.baddbmm_(terms[..., :count].to(values.dtype), values)
         if self.spread is None:
             sums.gain += torch.linalg.vector_norm(moved, dim=-1).square_()
             return
-        moved.square_()
-        sums.gain += moved.sum(-1)
-        self.spread.baddbmm_(moved[..., :count], values)
-        self.spread_square += torch.bmm(moved[..., :count], values.square().sum(-1, keepdim=True)).squeeze(-1)
+        squares = moved[..., :count].to(values.dtype).square_()
+        sums.gain += squares.sum(-1)
+        self.spread.baddbmm_(squares, values)
+        self.spread_square += torch.bmm(squares, values.square().sum(-1, keepdim=True)).squeeze(-1)
+
+    def sensitivity(self, share: Array, sink: Array) -> Array:  # noqa: ARG002  the sink has no value
+        """Return the sensitivity: sum w |v - c|^2 = sum w |v|^2 - 2 c . sum w v + |c|^2 sum w."""
+        assert self.context is not None  # noqa: S101  for the type checker
+        assert self.spread is not None  # noqa: S101
+        middle = self.context * share[..., None]
+        cross, own = (middle * self.spread).sum(-1), middle.square().sum(-1)
+        return ((self.spread_square - 2 * cross + own * self.sums.gain) * share.square()).clamp(min=0.0)
 
 
 class Found:
@@ -264,7 +280,7 @@ def _finished(tile: Tile, heads: slice) -> dict[str, Array]:
     torch, task, sums = tile.task.torch, tile.task, tile.sums
     seen = sums.peak > tile.lowest
     peak = torch.where(seen, sums.peak, 0.0)
-    total, moment, square, high = sums.total, sums.moment, sums.square, peak
+    total, moment, square, high, extra = sums.total, sums.moment, sums.square, peak, 0.0 * peak
     if task.sinks is not None:
         # The sink is one more column: the peak moves to it where it is larger, and its own term is added.
         sink = task.sinks[heads].to(task.dtype).unflatten(0, (-1, tile.each))
@@ -272,7 +288,7 @@ def _finished(tile: Tile, heads: slice) -> dict[str, Array]:
         high = torch.where(seen, torch.maximum(peak, sink), sink)
         lower, own = torch.where(seen, torch.exp(peak - high), 0.0), torch.exp(sink - high)
         moment = lower * (moment + torch.where(seen, peak - high, 0.0) * total) + own * (sink - high)
-        total, square = lower * total + own, lower.square() * square + own.square()
+        total, square, extra = lower * total + own, lower.square() * square + own.square(), own
     log_total = torch.log(total)
     log_normalizer = high + log_total
     safe = torch.where(total > 0, total, 1.0)
@@ -291,9 +307,7 @@ def _finished(tile: Tile, heads: slice) -> dict[str, Array]:
     for name, score in zip(("first_weight", "self_weight", "previous_weight"), tile.singles, strict=True):
         found[name] = torch.where(score > tile.lowest, torch.exp(score - log_normalizer), zero)
     if tile.context is not None:
-        found["context"] = context = tile.context * share[..., None]
-        if tile.spread is not None:
-            # sum w |v - c|^2 = sum w |v|^2 - 2 c . sum w v + |c|^2 sum w
-            cross, own = (context * tile.spread).sum(-1), context.square().sum(-1)
-            found["sensitivity"] = ((tile.spread_square - 2 * cross + own * sums.gain) * share.square()).clamp(min=0.0)
+        found["context"] = tile.context * share[..., None].to(tile.context.dtype)
+        if task.sensitivity:
+            found["sensitivity"] = tile.sensitivity(share, extra / safe)
     return found

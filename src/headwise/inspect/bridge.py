@@ -6,7 +6,7 @@ them, by `stress.law`. How far the two variances agree says how far the theory o
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +18,9 @@ from headwise.core.random_keys import RandomKeys
 from headwise.errors import OptionError
 from headwise.inspect import libraries, loading, texts
 from headwise.inspect.capture import UnsupportedModelError
-from headwise.inspect.geometry import by_head
+from headwise.inspect.geometry import places
 from headwise.inspect.listener import Listener
-from headwise.inspect.model import inputs, own_tokenizer, pad_token, positions
+from headwise.inspect.model import base_of, check_ids, inputs, pad_token, positions
 from headwise.inspect.task import Rows, Task
 from headwise.shown import Shown, Summary, number
 from headwise.stress.law import law
@@ -29,6 +29,8 @@ _WHO = "predict"
 _FEWEST = 8
 # The most observed keys that are used.
 _MOST = 4096
+# Keys whose variance is a smaller part of their squared length do not vary: that is rounding.
+_STILL = 1e-9
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -68,6 +70,8 @@ class Prediction(Shown):
 
     def sentence(self) -> str:
         """Say how well prediction and measurement agree."""
+        if self.measured == self.predicted == self.whole == 0:
+            return f"the {self.occurrences} keys do not vary, and neither does the output"
         if self.measured_error >= self.measured > 0:
             return f"the {self.occurrences} keys are too few, or too uneven, for a measurement"
         if abs(self.predicted - self.measured) <= self.measured_error + self.predicted_error:
@@ -111,6 +115,7 @@ class _Seen:
     plain: Array  # (b, n, d), before rotary positions
     values: Array
     log_normalizer: Array  # (b, n)
+    sink: float | None  # logit of a learned sink
     task: Task
     ids: np.ndarray
     counted: np.ndarray
@@ -119,6 +124,8 @@ class _Seen:
 
 class _Keeper(Listener):
     """A listener that keeps one head whole."""
+
+    function = _WHO
 
     def __init__(self, torch: Any, model: Any, count: int, layer: int, head: int) -> None:  # noqa: ANN401
         super().__init__(torch, model, count, layers=[layer], sensitivity=False)
@@ -134,8 +141,7 @@ class _Keeper(Listener):
                 self.turns[id(module)] = (function, *found)
 
         for module in self.model.modules():
-            if any(hasattr(module, name) for name in ("k_proj", "key")):
-                undo.callback(module.register_forward_pre_hook(note, with_kwargs=True).remove)
+            undo.callback(module.register_forward_pre_hook(note, with_kwargs=True).remove)
 
     def _keep(self, number: int, module: Any, task: Task, found: Rows, heard: dict[str, Array]) -> None:  # noqa: ANN401, ARG002
         assert self.batch is not None  # noqa: S101  for the type checker
@@ -144,16 +150,21 @@ class _Keeper(Listener):
             raise OptionError(_WHO, f"head must be one of 0 to {heads - 1}, but got {self.head!r}")
         if task.softcap is not None:
             raise UnsupportedModelError(_WHO, "scores must be products of queries and keys, but this layer caps them")
+        known, values = places(self.torch, heard, heads, task.keys), task.values
+        if not known or values is None:
+            raise UnsupportedModelError(
+                _WHO, "keys must be seen before rotary positions, but this model makes them where nobody can listen"
+            )
         group = self.head // (heads // groups)
-        plain = next((by_head(heard[name], task.keys) for name in ("normed", "projected") if name in heard), None)
-        plain = task.keys if plain is None else plain
+        plain = known["normed" if "normed" in known else "projected"]
         self.seen.append(
             _Seen(
-                task.queries[:, self.head].double() * task.scale,
-                task.keys[:, group].double(),
-                plain[:, group].double(),
-                task.values[:, group].double() if task.values is not None else task.keys[:, group].double(),
-                found.log_normalizer[:, self.head].double(),
+                task.queries[:, self.head].double().cpu() * task.scale,
+                task.keys[:, group].double().cpu(),
+                plain[:, group].double().cpu(),
+                values[:, group].double().cpu(),
+                found.log_normalizer[:, self.head].double().cpu(),
+                None if task.sinks is None else float(task.sinks[self.head]),
                 task,
                 self.batch.ids,
                 self.batch.counted,
@@ -166,8 +177,8 @@ def predict(
     model: Any,  # noqa: ANN401  a transformers model, or its name
     text: str | Iterable[str] | Given,
     token: str | int | Given,
-    layer: int,
-    head: int,
+    layer: int | Given,
+    head: int | Given,
     tokenizer: Any = None,  # noqa: ANN401  a tokenizer
     *,
     window: int | None = None,
@@ -189,23 +200,24 @@ def predict(
     Prediction
     """
     torch = libraries.torch(_WHO)
-    if isinstance(model, str) or hasattr(model, "__fspath__"):
-        model, found = loading.load(_WHO, str(model))
-        tokenizer = found if tokenizer is None else tokenizer
-    tokenizer = own_tokenizer(model) if tokenizer is None else tokenizer
-    base = getattr(model, "base_model", model)
-    number_of, word = _token(token, tokenizer)
-    read = texts.read(_WHO, text, tokenizer)
-    limit = positions(base, tokenizer)
-    pieces = texts.pieces(_WHO, read, limit, window)
-    keeper = _Keeper(torch, base, len(read), layer, head)
+    for name, given in (("layer", layer), ("head", head)):
+        if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 0:
+            raise OptionError(_WHO, f"{name} must be a number from 0 on, but got {given!r}")
+    corpus, size = texts.listed(text), texts.checked_size(_WHO, batch, "padded")
+    words = isinstance(token, str) or any(isinstance(one, str) for one in corpus)
+    own = loading.opened(_WHO, model, tokenizer, words=words)
+    base = base_of(_WHO, own.model)
+    number_of, word = _token(token, own.tokenizer)
+    read = texts.read(_WHO, corpus, own.tokenizer, own.step)
+    check_ids(_WHO, base, read)
+    limit = positions(base, own.tokenizer)
+    how = texts.Packing(size, "padded", pad_token(base, own.tokenizer), limit)
+    keeper = _Keeper(torch, base, len(read), int(layer), int(head))
     with ExitStack() as undo, torch.no_grad():
         keeper.hear_turns(undo)
-        batches = list(texts.batches(_WHO, pieces, batch, "padded", pad_token(base, tokenizer), limit))
+        batches = texts.batches(texts.pieces(_WHO, read, limit, window), how)
         keeper.run(batches, lambda one: base(**inputs(torch, base, one, base.device)))
-        if not keeper.seen:
-            raise OptionError(_WHO, f"layer must be one of 0 to {len(keeper.numbers) - 1}, but got {layer!r}")
-        return _compared(torch, keeper.seen, number_of, word, (layer, head))
+        return _compared(torch, keeper.seen, number_of, word, (int(layer), int(head)))
 
 
 def _token(token: Any, tokenizer: Any) -> tuple[int, str]:  # noqa: ANN401
@@ -227,27 +239,50 @@ def _compared(torch: Any, seen: list[_Seen], wanted: int, word: str, place: tupl
         raise OptionError(_WHO, f"token must come at least {_FEWEST} times, but {word!r} comes {len(observed)} times")
     one, entry, row, column = _chosen(torch, seen, wanted)
     drawn = _turned(torch, one, entry, column, observed).numpy()
-    allowed = one.task.rule.block(entry, slice(row, row + 1), slice(0, one.keys.shape[1]))
-    visible = np.ones(one.keys.shape[1], dtype=bool) if isinstance(allowed, bool) else allowed.reshape(-1).numpy()
-    keys, values, query = one.keys[entry].numpy()[visible], one.values[entry].numpy()[visible], one.queries[entry, row].numpy()
-    spot = int(visible[:column].sum())
-    measured, error, weight = _measured(keys, values, query, spot, drawn)
+    setting = _setting(one, entry, row, column)
+    measured, error, weight = _measured(setting, drawn)
     mean, covariance = drawn.mean(axis=0), np.cov(drawn.T, bias=True)
     size = float(mean @ mean)
+    if float(np.trace(covariance)) <= _STILL * size:
+        return Prediction(*place, word, len(drawn), setting.count, weight, *[0.0] * 8)
     along = float(mean @ covariance @ mean) / size
     alpha = max(0.0, (float(np.trace(covariance)) - along) / (len(mean) - 1))
     tau = (along - alpha) / size
-    means = keys.copy()
-    means[spot] = mean
-    noise = np.zeros(len(keys))
-    noise[spot] = alpha
-    fitted = law(query, RandomKeys(means, isotropic=noise, along_mean={spot: tau}), values)
+    means = setting.keys.copy()
+    means[setting.spot] = mean
+    noise = np.zeros(len(means))
+    noise[setting.spot] = alpha
+    fitted = law(setting.query, RandomKeys(means, isotropic=noise, along_mean={setting.spot: tau}), setting.values)
     roots, axes = np.linalg.eigh(covariance)
-    whole = law(query, RandomKeys(means, factors={spot: axes * np.sqrt(np.maximum(roots, 0.0))}), values)
+    factors = {setting.spot: axes * np.sqrt(np.maximum(roots, 0.0))}
+    whole = law(setting.query, RandomKeys(means, factors=factors), setting.values)
     return Prediction(
-        *place, word, len(drawn), len(keys), weight, alpha, tau, measured, error,
+        *place, word, len(drawn), setting.count, weight, alpha, tau, measured, error,
         fitted.variance, fitted.variance_error, whole.variance, whole.variance_error,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """One query, the keys it may look at with their values, and which of them varies."""
+
+    query: np.ndarray
+    keys: np.ndarray
+    values: np.ndarray
+    spot: int
+    count: int  # keys without the sink
+
+
+def _setting(one: _Seen, entry: int, row: int, column: int) -> _Setting:
+    """Return what one query looks at; a learned sink is one more key, with that score and no value."""
+    allowed = one.task.rule.block(entry, slice(row, row + 1), slice(0, one.keys.shape[1]))
+    visible = np.ones(one.keys.shape[1], dtype=bool) if isinstance(allowed, bool) else allowed.cpu().reshape(-1).numpy()
+    keys, values, query = one.keys[entry].numpy()[visible], one.values[entry].numpy()[visible], one.queries[entry, row].numpy()
+    spot, count = int(visible[:column].sum()), len(keys)
+    if one.sink is not None:
+        keys = np.concatenate([keys, one.sink * query[None] / (query @ query)])
+        values = np.concatenate([values, np.zeros_like(values[:1])])
+    return _Setting(query, keys, values, spot, count)
 
 
 def _chosen(torch: Any, seen: list[_Seen], wanted: int) -> tuple[_Seen, int, int, int]:  # noqa: ANN401
@@ -274,31 +309,43 @@ def _turned(torch: Any, one: _Seen, entry: int, column: int, observed: Array) ->
     """Return observed keys as they would be multiplied in this place."""
     if torch.allclose(one.plain, one.keys, rtol=1e-4, atol=1e-5):
         return observed
-    if one.turn is None:
-        raise UnsupportedModelError(_WHO, "rotary positions must be known, but this model keeps them to itself")
-    function, cosines, sines = one.turn
-    place = min(entry, len(cosines) - 1)
-    parts = [angle[place, column].double().expand(1, len(observed), -1) for angle in (cosines, sines)]
-    turned = function(observed[None, None], observed[None, None], *parts)[1]
-    return turned[0, 0]
+    # The key that stands here comes along: it must become what was multiplied.
+    both, wanted = torch.cat([one.plain[entry, column][None], observed]), one.keys[entry, column]
+    near = 64 * torch.finfo(one.task.keys.dtype).eps * float(wanted.abs().max())
+    for found in () if one.turn is None else _rotated(torch, both, one.turn, entry, column):
+        if float((found[0] - wanted).abs().max()) <= near:
+            return found[1:]
+    raise UnsupportedModelError(_WHO, "rotary positions must be known, but this model keeps them to itself")
 
 
-def _measured(
-    keys: np.ndarray, values: np.ndarray, query: np.ndarray, spot: int, drawn: np.ndarray
-) -> tuple[float, float, float]:
+def _rotated(torch: Any, keys: Array, turn: tuple[Any, Array, Array], entry: int, column: int) -> Iterator[Array]:  # noqa: ANN401
+    """Return keys (n, d) turned by the model's own function: as a whole, or their first coordinates only."""
+    function, *angles = turn
+    place = min(entry, len(angles[0]) - 1)
+    parts = [angle[place, column].double().cpu().expand(1, len(keys), -1) for angle in angles]
+    for width in {keys.shape[-1], min(keys.shape[-1], parts[0].shape[-1])}:
+        some = keys[None, None, :, :width]
+        try:
+            turned = function(some, some, *parts)[1][0, 0]
+        except (RuntimeError, TypeError, ValueError, IndexError):  # not made for this width
+            continue
+        yield torch.cat([turned, keys[:, width:]], dim=-1)
+
+
+def _measured(setting: _Setting, drawn: np.ndarray) -> tuple[float, float, float]:
     """Return variance of the output over the observed keys, twice its standard error, and the mean weight of the token.
 
     Only the weight a of the token varies: the output is c + a (v - c), with c what the other keys give alone.
     """
-    scores = np.delete(keys @ query, spot)
-    others = np.delete(values, spot, axis=0)
+    query, spot = setting.query, setting.spot
+    scores, others = np.delete(setting.keys @ query, spot), np.delete(setting.values, spot, axis=0)
     if not len(scores):
         return 0.0, 0.0, 1.0
     peak = scores.max()
     terms = np.exp(scores - peak)
     rest, base = peak + np.log(terms.sum()), (terms / terms.sum()) @ others
     weights = 1 / (1 + np.exp(np.clip(rest - drawn @ query, -700, 700)))
-    length = float(((values[spot] - base) ** 2).sum())
+    length = float(((setting.values[spot] - base) ** 2).sum())
     away = weights - weights.mean()
     variance = float((away**2).mean())
     spread = float(np.sqrt(max(0.0, (away**4).mean() - variance**2) / len(away)))

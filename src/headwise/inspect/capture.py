@@ -84,7 +84,7 @@ def mask_function(function: str, spans: Callable[[int, int, Any], Spans]) -> Cal
 @contextmanager
 def listening(function: str, model: Any, attend: Attend, mask: Callable[..., Rule]) -> Iterator[None]:  # noqa: ANN401
     """Let `attend` and `mask` do the attention of a model, in evaluation mode; afterwards all is as it was."""
-    _check_supported(function, model)
+    check_supported(function, model)
     name = f"headwise_{next(_NUMBER)}"
     with ExitStack() as undo:
         for registry, ours in zip(libraries.registries(function), (attend, mask), strict=True):
@@ -100,14 +100,18 @@ def listening(function: str, model: Any, attend: Attend, mask: Callable[..., Rul
         yield
 
 
-def _check_supported(function: str, model: Any) -> None:  # noqa: ANN401  a model
+def check_supported(function: str, model: Any) -> None:  # noqa: ANN401  a model
+    """Refuse what is no model, is two, reads no tokens, or hides its attention."""
     name, step = type(model).__name__, "Use a model of transformers that has an attn_implementation to choose."
     if not hasattr(model, "config") or not hasattr(model, "_can_set_attn_implementation"):
         raise UnsupportedModelError(function, f"model must be a transformers model, but it is a {name}")
-    if getattr(model.config, "is_encoder_decoder", False):
+    base = getattr(model, "base_model", model)
+    if all(getattr(base, half, None) is not None for half in ("encoder", "decoder")):
         raise UnsupportedModelError(
             function, f"model must be an encoder or a decoder, but {name} is both", "Pass model.get_encoder()."
         )
+    if getattr(base, "main_input_name", "input_ids") != "input_ids":
+        raise UnsupportedModelError(function, f"model must read token ids, but {name} takes none")
     if not model._can_set_attn_implementation():  # noqa: SLF001
         raise unseen(function, name, step)
 

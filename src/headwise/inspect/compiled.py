@@ -5,6 +5,7 @@ Sums of a row are float64, products float32. What a tile does is told in `blocks
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,6 +19,8 @@ from headwise.inspect.task import Rows, Task
 
 # Queries of one tile.
 _HEIGHT = 384
+# Rows that are summed up again together, and from which ratio of sums to their difference on.
+_TOGETHER, _CANCELLED = 128, 16
 # Fewer scores than these are found before the loops are compiled or read from their cache.
 WORTH = 1 << 22
 
@@ -54,7 +57,9 @@ def _found(task: Task, spans: np.ndarray) -> Rows:
         tile = _CompiledTile(task, place, arrays)
         at = place.entry, place.groups.start
         given = arrays.keys[at], arrays.values[at], arrays.lengths[at]
-        fused.tile(tile.own_queries, *given, spans[:, place.entry, place.rows], tile.kept, tile.state, own.space)
+        some = spans[:, place.entry, place.rows]
+        fused.tile(tile.own_queries, *given, some, tile.kept, tile.state, own.space)
+        tile.complete(*given[:2], some)
         return found.put(tile)
 
     done, total = 0, task.queries.shape[:3].numel()
@@ -94,21 +99,71 @@ class _CompiledTile(Tile):
 
     def __init__(self, task: Task, place: Place, arrays: _Arrays) -> None:
         super().__init__(task, place)
-        torch = task.torch
         self.own_queries = self.queries[0].detach().contiguous().numpy()
         count = len(self.own_queries)
         # Contexts, then sums that the sensitivity needs; none without values.
         products = 0 if task.values is None else 2 if task.sensitivity else 1
         known, singles = np.zeros((count, 7)), np.full((3, count), self.masked, dtype=np.float32)
         known[:, :2] = self.lowest
-        top = np.full(count, -1)
         added = np.zeros((products, count, arrays.values.shape[-1]), dtype=np.float32)
-        self.state = known, singles, top, added
-        peak, second, total, moment, square, gain, spread = (torch.from_numpy(column)[None] for column in known.T)
-        self.sums = Sums(peak, second, torch.from_numpy(top)[None], total, moment, square, gain)
-        self.singles = [torch.from_numpy(row)[None] for row in singles]
-        if products:
-            self.context = torch.from_numpy(added[0])[None]
-        if products == 2:
-            self.spread, self.spread_square = torch.from_numpy(added[1])[None], spread
+        self.state = known, singles, np.full(count, -1), added
         self.kept = np.stack([place.numpy() for place in self.single_places])
+
+    def complete(self, keys: np.ndarray, values: np.ndarray, spans: np.ndarray) -> None:
+        """Add the top keys, which the loops leave out of all sums, and show the sums as tensors."""
+        torch, (known, singles, top, added) = self.task.torch, self.state
+        seen = top >= 0
+        peak = np.where(seen, known[:, 0], 0.0)
+        if len(added) == 2:
+            self._others = _Others(keys, values, spans, known.copy(), added.astype(np.float64))
+        known[:, 2] += seen
+        known[:, 4] += seen
+        known[:, 5] += peak * peak
+        if len(added):
+            added[0] += seen[:, None] * values[top]
+            self.context = torch.from_numpy(added[0])[None]
+        best, second, total, moment, square, gain, _ = (torch.from_numpy(column)[None] for column in known.T)
+        self.sums = Sums(best, second, torch.from_numpy(top)[None], total, moment, square, gain)
+        self.singles = [torch.from_numpy(row)[None] for row in singles]
+
+    def sensitivity(self, share: Array, sink: Array) -> Array:
+        """Return the sensitivity, from what the top key and all others add."""
+        top, others = self.state[2], self._others
+        share, sink, seen = share[0].double().numpy(), sink[0].double().numpy(), top >= 0
+        known, (context, spread) = others.known, others.added
+        best = np.where(seen[:, None], others.values[top], 0.0)
+        peak = np.where(seen, known[:, 0], 0.0)
+        # The top value minus the context, from the weight that is not the top key's.
+        away = (share * known[:, 2] + sink)[:, None] * best - share[:, None] * context
+        middle = best - away
+        plain = known[:, 6] + (middle * middle).sum(-1) * known[:, 5]
+        found = share**2 * (plain - 2 * (middle * spread).sum(-1) + peak**2 * (away * away).sum(-1))
+        # Other values near the context cancel in float32: such rows are summed up again.
+        again = np.flatnonzero(share**2 * plain > _CANCELLED * found)
+        for start in range(0, len(again), _TOGETHER):
+            some = again[start : start + _TOGETHER]
+            found[some] = others.again(self.own_queries[some], some, 1 - sink[some])
+        return self.task.torch.from_numpy(np.maximum(found, 0.0))[None]
+
+
+@dataclass(frozen=True)
+class _Others:
+    """What the loops found of all keys but the top ones, and what they were given."""
+
+    keys: np.ndarray
+    values: np.ndarray
+    spans: np.ndarray
+    known: np.ndarray
+    added: np.ndarray
+
+    def again(self, queries: np.ndarray, rows: np.ndarray, real: np.ndarray) -> np.ndarray:
+        """Return the sensitivity of some rows from sums in float64; `real` is the weight that no sink takes."""
+        from headwise.inspect import fused  # noqa: PLC0415  compiles on first use
+
+        width, spans = self.values.shape[1], self.spans[:, rows % self.spans.shape[1]]
+        out, values = np.zeros((len(rows), 3 + 2 * width)), self.values.astype(np.float64)
+        fused.noise(queries, self.keys, values, spans, self.known[rows, 0], out)
+        share = real / out[:, 0]
+        middle = share[:, None] * out[:, 3 : 3 + width]
+        found = out[:, 2] - 2 * (middle * out[:, 3 + width :]).sum(-1) + (middle * middle).sum(-1) * out[:, 1]
+        return share**2 * found

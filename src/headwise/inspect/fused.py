@@ -55,9 +55,9 @@ def _summed(x, peak, terms, lengths):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True)
-def _raised(known, peak, sums):  # type: ignore[no-untyped-def]
-    """Scale everything that is known of a row to a larger peak."""
-    rise = peak - known[PEAK]
+def _raised(known, peak, sums, values, lengths, top):  # type: ignore[no-untyped-def]
+    """Scale everything that is known of a row to a larger peak, and take the old top key in."""
+    before, rise = known[PEAK], peak - known[PEAK]
     factor = np.exp(-rise)
     known[MOMENT] = factor * (known[MOMENT] - rise * known[TOTAL])
     known[TOTAL] *= factor
@@ -65,28 +65,41 @@ def _raised(known, peak, sums):  # type: ignore[no-untyped-def]
     known[GAIN] *= factor * factor
     known[SPREAD] *= factor * factor
     known[PEAK] = peak
+    moved = (factor * before) ** 2 if top >= 0 else 0.0
+    if top >= 0:
+        known[TOTAL] += factor
+        known[MOMENT] -= factor * rise
+        known[SQUARE] += factor * factor
+        known[GAIN] += moved
+        known[SPREAD] += moved * lengths[top]
     by = F(factor)
     for n in range(len(sums)):
+        term = F(0) if top < 0 else F(factor) if n == 0 else F(moved)
         for j in range(sums.shape[1]):
-            sums[n, j] *= by
+            sums[n, j] = sums[n, j] * by + term * values[top, j]
         by *= by
 
 
 @njit(nogil=True)
-def _row(x, terms, start, r, lengths, known, top, sums):  # type: ignore[no-untyped-def]
-    """Take some scores of a row in; leave their terms, and in place of the scores the squared movements."""
-    best = largest(x)
+def _row(x, terms, start, r, values, lengths, known, top, sums):  # type: ignore[no-untyped-def]
+    """Take some scores of a row in; leave their terms, and in place of the scores the squared movements.
+
+    The top key stays out of all sums: beside it, what the others add would be rounded away.
+    """
+    best, own = largest(x), -1
     if best > known[SECOND]:
         known[SECOND] = max(min(np.float64(best), known[PEAK]), known[SECOND], np.float64(_second(x, best)))
     if best > known[PEAK]:
+        _raised(known, np.float64(best), sums, values, lengths, top[r])
         for i in range(len(x)):
             if x[i] == best:
-                top[r] = start + i
+                own, top[r] = i, start + i
                 break
-        _raised(known, np.float64(best), sums)
     peak = F(known[PEAK])
     _exponentials(x, peak, terms)
-    total, moment, square, gain, spread = _summed(x, peak, terms, lengths)
+    if own >= 0:
+        terms[own] = F(0)
+    total, moment, square, gain, spread = _summed(x, peak, terms, lengths[start : start + len(x)])
     known[TOTAL] += total
     known[MOMENT] += moment
     known[SQUARE] += square
@@ -109,7 +122,8 @@ def tile(queries, keys, values, lengths, spans, places, state, space):  # type: 
     places
         (3, q): keys whose scores are kept by themselves.
     state
-        What is known: (rows, 7) sums, (3, rows) scores kept, (rows,) top keys, (0 to 2, rows, v) sums of values.
+        What is known: (rows, 7) sums, (3, rows) scores kept, (rows,) top keys, (0 to 2, rows, v) sums of values. Sums are
+        those of all keys but the top one.
     space
         (2 HEIGHT WIDTH,) to work in.
     """
@@ -136,11 +150,53 @@ def tile(queries, keys, values, lengths, spans, places, state, space):  # type: 
                         if low <= at < end:
                             singles[n, rows + r] = x[at]
                     own = sums[:, rows + r]
-                    _row(x[low:end], terms[low:end], start + low, rows + r, lengths[start + low : start + end],
-                         known[rows + r], top, own)  # fmt: skip
+                    _row(x[low:end], terms[low:end], start + low, rows + r, values, lengths, known[rows + r], top, own)
                     block[:, r, :low] = F(0)
                     block[:, r, end:] = F(0)
                 if products:
                     out = product[: products * high]
                     np.dot(block[:products].reshape(products * high, stop - start), values[start:stop], out)
                     sums[:, rows : rows + high] += out.reshape(products, high, width)
+
+
+@njit(nogil=True, cache=True)
+def noise(queries, keys, values, spans, peaks, out):  # type: ignore[no-untyped-def]
+    """Sum up again in float64 what the sensitivity of some rows needs, once their peaks are known.
+
+    Parameters
+    ----------
+    queries
+        (rows, d), scaled.
+    keys, values
+        (k, d), and (k, v) of float64.
+    spans, peaks
+        (2, rows) and (rows,).
+    out
+        (rows, 3 + 2 v): sums of terms, of squared movements, of those times squared lengths of values; then sums of
+        terms times values, and of squared movements times values.
+    """
+    width = values.shape[1]
+    scores, terms = np.empty((len(queries), WIDTH), F), np.empty(WIDTH, F)
+    weights = np.empty((2 * len(queries), WIDTH))
+    product = np.empty((2 * len(queries), width))
+    for start in range(spans[0].min(), spans[1].max(), WIDTH):
+        stop = min(start + WIDTH, len(keys))
+        count = stop - start
+        block = np.ascontiguousarray(scores.reshape(-1)[: len(queries) * count]).reshape(len(queries), count)
+        np.dot(queries, keys[start:stop].T, block)
+        both = weights.reshape(-1)[: 2 * len(queries) * count].reshape(2 * len(queries), count)
+        lengths = (values[start:stop] ** 2).sum(axis=1)
+        for r in range(len(queries)):
+            _exponentials(block[r], F(peaks[r]), terms[:count])
+            low, end = spans[0, r] - start, spans[1, r] - start
+            for i in range(count):
+                term = np.float64(terms[i]) if low <= i < end else 0.0
+                moved = (term * np.float64(block[r, i])) ** 2
+                both[2 * r, i], both[2 * r + 1, i] = term, moved
+                out[r, 0] += term
+                out[r, 1] += moved
+                out[r, 2] += moved * lengths[i]
+        np.dot(both, values[start:stop], product)
+        for r in range(len(queries)):
+            out[r, 3 : 3 + width] += product[2 * r]
+            out[r, 3 + width :] += product[2 * r + 1]

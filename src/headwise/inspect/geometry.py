@@ -4,7 +4,7 @@ Taken before rotary positions, which turn keys by their place and so wash the me
 before and after it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from headwise.arrays import Array
 # What projections to keys and their norms are called in the models of transformers.
 _PROJECTIONS = ("k_proj", "key", "k_lin", "wk", "key_proj")
 _NORMS = ("k_norm", "k_layernorm", "key_layernorm")
+# What makes queries, keys and values in one step.
+_FUSED = ("qkv_proj", "query_key_value", "Wqkv", "c_attn", "qkv")
 
 
 @dataclass(frozen=True)
@@ -93,15 +95,61 @@ class Moments:
 
 
 def hooked(module: Any, note: Callable[[str, Array], None]) -> list[Any]:  # noqa: ANN401  a torch module
-    """Let `note` hear the outputs of a module's key projection and key norm; return the handles that end it."""
+    """Let `note` hear what goes through a module's key projection and key norm; return the handles that end it."""
     handles = []
-    for place, names in (("projected", _PROJECTIONS), ("normed", _NORMS)):
+    for place, names in (("projected", _PROJECTIONS), ("fused", _FUSED), ("normed", _NORMS)):
         child = next(
             (getattr(module, name) for name in names if hasattr(getattr(module, name, None), "register_forward_hook")), None
         )
         if child is not None:
-            handles.append(child.register_forward_hook(lambda _m, _i, out, place=place: note(place, out)))
+
+            def hear(_module: Any, given: tuple[Any, ...], out: Any, place: str = place) -> None:  # noqa: ANN401
+                if place == "normed" and given:
+                    note("before the norm", given[0])
+                note(place, out)
+
+            handles.append(child.register_forward_hook(hear))
     return handles
+
+
+def places(torch: Any, heard: Mapping[str, Array], heads: int, keys: Array) -> dict[str, Array]:  # noqa: ANN401  a module
+    """Return the keys (b, g, n, d) before rotary positions: "projected", and "normed" if a norm comes right behind.
+
+    `keys` are those that are multiplied. What was heard and cannot be understood is left out.
+    """
+    fitted = {place: by_head(one, keys) for place, one in heard.items() if place != "fused"}
+    projected, before = fitted.get("projected"), fitted.get("before the norm")
+    if projected is None and "fused" in heard:
+        projected = _split(torch, heard["fused"], heads, keys, keys if before is None else before)
+    if projected is None:
+        return {}
+    normed = fitted.get("normed")
+    # A norm behind rotary positions is given keys that have been turned.
+    if normed is None or before is None or not torch.equal(before, projected):
+        return {"projected": projected}
+    return {"projected": projected, "normed": normed}
+
+
+def _split(torch: Any, found: Array, heads: int, keys: Array, like: Array) -> Array | None:  # noqa: ANN401  a module
+    """Return the keys in what one step made of queries, keys and values, None if they are not found.
+
+    They lie behind all queries, or behind those of each key head; lengths, which rotary positions keep, say which.
+    """
+    _, groups, _, width = keys.shape
+    if found.ndim != 3 or found.shape[-1] != (heads + 2 * groups) * width:
+        return None
+    each = heads // groups
+    ways = (
+        found[..., heads * width : (heads + groups) * width].unflatten(-1, (groups, width)),
+        found.unflatten(-1, (groups, each + 2, width))[..., each, :],
+    )
+    lengths = like.float().norm(dim=-1)
+    for way in ways:
+        cut = way.transpose(1, 2)
+        off = (cut.float().norm(dim=-1) - lengths).abs().mean() if cut.shape == like.shape else lengths.mean() + 1
+        if float(off) <= torch.finfo(found.dtype).eps ** 0.5 * float(lengths.mean()):
+            return cut
+    return None
 
 
 def by_head(found: Array, keys: Array) -> Array | None:

@@ -8,8 +8,10 @@ import numpy as np
 
 from headwise.arrays import Array
 from headwise.core.masks import Table
+from headwise.errors import HeadwiseError, OptionError
 from headwise.inspect import capture, engine
-from headwise.inspect.geometry import Moments, by_head, hooked
+from headwise.inspect.calls import Calls
+from headwise.inspect.geometry import Moments, hooked, places
 from headwise.inspect.rules import Rule, Spans
 from headwise.inspect.sampled import MOST_ROWS, Sample, chosen_rows
 from headwise.inspect.task import Rows, Task
@@ -32,6 +34,20 @@ SUMMED = (
 # A text of at most this many tokens is kept whole, to be shown.
 SHORT = 64
 Progress = Callable[[int, int, str], object]
+
+
+def layer_count(model: Any) -> int | None:  # noqa: ANN401  a model
+    """Return how many layers a model says it has, None if it does not."""
+    config: Any = getattr(model, "config", None)
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    found = getattr(config, "num_hidden_layers", None)
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def first_sentence(error: BaseException) -> str:
+    """Return the first sentence of an error, without what ends it."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].split(". ")[0].strip().rstrip(".!")
 
 
 class Layer:
@@ -81,6 +97,8 @@ class Layer:
 class Listener:
     """The attention and mask function of one run, and all that they heard."""
 
+    function = WHO  # who complains
+
     def __init__(
         self,
         torch: Any,  # noqa: ANN401  a module
@@ -98,11 +116,11 @@ class Listener:
         self.torch, self.model, self.texts, self.near, self.sensitivity = torch, model, texts, near, sensitivity
         self.wanted, self.progress = None if layers is None else set(layers), progress
         self.names = {id(module): name for name, module in model.named_modules()}
-        self.total = int(getattr(getattr(model, "config", None), "num_hidden_layers", 0) or 0)
-        self.numbers: dict[int, int] = {}
+        self.total, self.calls = layer_count(model) or 0, Calls(model)
         self.layers: dict[int, Layer] = {}
         self.heard: dict[int, dict[str, Array]] = {}
         self.batch: Batch | None = None
+        self.fault: Exception | None = None
         self.spans: dict[tuple[int, int], Spans] = {}
 
     @property
@@ -112,17 +130,45 @@ class Listener:
 
     def run(self, batches: Iterable[Batch], forward: Callable[[Batch], object]) -> None:
         """Let the model read every batch."""
-        with self._hooks(), capture.listening(WHO, self.model, self.attend, capture.mask_function(WHO, self._spans)):
+        ours = capture.mask_function(self.function, self._spans)
+        with self._hooks(), capture.listening(self.function, self.model, self.attend, ours):
             for batch in batches:
-                self.batch, self.spans = batch, {}
-                forward(batch)
-        if not self.numbers:
-            raise capture.unseen(WHO, type(self.model).__name__)
+                self.batch, self.spans, self.fault = batch, {}, None
+                self.calls.start()
+                with self._told():
+                    forward(batch)
+                self._check_met()
+
+    def _check_met(self) -> None:
+        """Refuse a model that attended nowhere, and layers that do not attend."""
+        known = self.calls.known
+        if not known:
+            raise capture.unseen(self.function, type(self.model).__name__)
+        missing = sorted((self.wanted or set()) - set(known))
+        if missing:
+            told = ", ".join(map(str, known))
+            raise OptionError(self.function, f"layers must be numbers of layers that attend ({told}), but got {missing[0]}")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in a sentence that a model does not run on token ids, or does not leave masks to us."""
+        try:
+            yield
+        except (ValueError, TypeError, AttributeError, NotImplementedError) as error:
+            if error is self.fault or isinstance(error, HeadwiseError):
+                raise
+            name = type(self.model).__name__
+            if capture.ModelRule.__name__ in str(error):
+                rule = f"masks must be left to the attention function, but {name} changes them"
+            else:
+                rule = f"model must run on token ids alone, but {name} says: {first_sentence(error)}"
+            raise capture.UnsupportedModelError(self.function, rule) from error
 
     @contextmanager
     def _hooks(self) -> Iterator[None]:
         with ExitStack() as undo:
             for module in self.model.modules():
+                undo.callback(module.register_forward_pre_hook(self.calls.enter).remove)
                 for handle in hooked(module, self._noted(id(module))):
                     undo.callback(handle.remove)
             yield
@@ -130,7 +176,15 @@ class Listener:
     def _noted(self, owner: int) -> Callable[[str, Array], None]:
         return lambda place, found: self.heard.setdefault(owner, {}).__setitem__(place, found)
 
-    def attend(
+    def attend(self, *named: Any, **given: Any) -> tuple[Array, None]:  # noqa: ANN401  as transformers calls it
+        """Compute attention as the model would, and keep what it did."""
+        try:
+            return self._attended(*named, **given)
+        except Exception as error:
+            self.fault = error  # ours, or that of whoever hears of progress: not the model's
+            raise
+
+    def _attended(
         self,
         module: Any,  # noqa: ANN401  a torch module
         query: Array,
@@ -139,8 +193,7 @@ class Listener:
         attention_mask: Any = None,  # noqa: ANN401  a rule, a tensor or nothing
         **given: Any,  # noqa: ANN401  what the model says of its scores
     ) -> tuple[Array, None]:
-        """Compute attention as the model would, and keep what it did."""
-        number = self.numbers.setdefault(id(module), len(self.numbers))
+        number = self.calls.number(self.function, module)
         chosen = self.wanted is None or number in self.wanted
         self._check_known(given)
         task = Task(
@@ -155,7 +208,7 @@ class Listener:
             sensitivity=chosen and self.sensitivity,
             tick=self._tick(number),
         )
-        found = engine.rows(task, WHO)
+        found = engine.rows(task, self.function, number)
         heard = self.heard.pop(id(module), {})
         context: Array = found.context
         if chosen:
@@ -168,8 +221,7 @@ class Listener:
             name = self.names.get(id(module), type(module).__name__)
             self.layers[number] = Layer(name, task.queries, task.keys, self.texts, self.near)
         layer, batch = self.layers[number], self.batch
-        fitted = {place: by_head(keys, task.keys) for place, keys in heard.items()}
-        known = {place: keys for place, keys in fitted.items() if keys is not None}
+        known = places(self.torch, heard, task.queries.shape[1], task.keys)
         for entry in range(len(batch.ids)):
             counted = self.torch.from_numpy(batch.counted[entry]).to(task.queries.device)
             short = (
@@ -180,11 +232,11 @@ class Listener:
                 and int(batch.real[entry].sum()) <= SHORT
             )
             several = len(np.unique(batch.texts[entry][batch.counted[entry]]))
-            places = chosen_rows(task, counted, SHORT if short else MOST_ROWS * several)
-            if len(places):
-                weights = layer.sample.add(task, entry, places, found)
-                if short and len(places) == int(counted.sum()):
-                    layer.short = weights[:, :, : len(places)].float().cpu().numpy()
+            chosen = chosen_rows(task, counted, SHORT if short else MOST_ROWS * several)
+            if len(chosen):
+                weights = layer.sample.add(task, entry, chosen, found)
+                if short and len(chosen) == int(counted.sum()):
+                    layer.short = weights[:, :, : len(chosen)].float().cpu().numpy()
         # Last, so that a layer that was interrupted shows no rows.
         layer.take(self.torch, found, batch, known or {"attended": task.keys})
 
@@ -200,7 +252,7 @@ class Listener:
         if given.get("position_bias") is not None or given.get("head_mask") is not None:
             what = "adds a bias to its scores" if given.get("position_bias") is not None else "masks whole heads"
             raise capture.UnsupportedModelError(
-                WHO, f"scores must be products of queries and keys, but {type(self.model).__name__} {what}"
+                self.function, f"scores must be products of queries and keys, but {type(self.model).__name__} {what}"
             )
 
     def _spans(self, queries: int, keys: int, device: Any) -> Spans:  # noqa: ANN401  a device
@@ -247,6 +299,6 @@ class Listener:
         allowed = mask == 0
         if not bool((allowed | (mask <= torch.finfo(mask.dtype).min / 2)).all()):
             raise capture.UnsupportedModelError(
-                WHO, f"masks must allow or forbid, but {type(self.model).__name__} adds other numbers to its scores"
+                self.function, f"masks must allow or forbid, but {type(self.model).__name__} adds other numbers to its scores"
             )
         return allowed

@@ -3,43 +3,102 @@
 import json
 import os
 import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 from urllib.parse import urlsplit
 
 from headwise.errors import FileError, OptionError, missing_extra
 from headwise.inspect import libraries
+from headwise.inspect.listener import first_sentence
 
 _NOWHERE = "there is no such folder, the hub cannot be reached, and no copy is kept here"
 DEMO = "demo"
 DEMO_TEXT = "The animal didn't cross the street because it was too tired"
 
 
-def load(function: str, name: str, *, trust_remote_code: bool = False) -> tuple[Any, Any]:
-    """Return the model and its tokenizer, None if it has none, both ready to run on the CPU."""
+# What goes wrong in files that are no model: transformers lets the errors of their formats through.
+_BROKEN = (OSError, ValueError, KeyError, ImportError, RuntimeError, TypeError, AttributeError, UnpicklingError)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model, its tokenizer (None if it has none), and what to do where that is missed."""
+
+    model: Any
+    tokenizer: Any
+    step: str
+
+
+def opened(function: str, model: Any, tokenizer: Any, *, words: bool, trust_remote_code: bool = False) -> Opened:  # noqa: ANN401
+    """Return a model that was passed, or load the one that was named; find its tokenizer where none was passed.
+
+    A tokenizer that cannot be read is an error only where a text has `words`.
+    """
+    named = isinstance(model, str) or hasattr(model, "__fspath__")
+    place = ""
+    if named:
+        model, place = load(function, str(model), trust_remote_code=trust_remote_code)
+    elif Path(known := getattr(getattr(model, "config", None), "_name_or_path", "") or "").is_dir():
+        place = known
+    if tokenizer is None and place:
+        try:
+            tokenizer = read_tokenizer(function, place, trust_remote_code=trust_remote_code and named)
+        except FileError:
+            if words:
+                raise
+    step = "Put its files, such as tokenizer.json, into the folder." if named else ""
+    return Opened(model, tokenizer, step)
+
+
+def load(function: str, name: str, *, trust_remote_code: bool = False) -> tuple[Any, str]:
+    """Return the model, ready to run on the CPU, and the folder or name it came from."""
     transformers = libraries.transformers(function)
     libraries.torch(function)
     place = _demo(function) if name == DEMO else name
-    options: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if Path(place).exists():
         _check_folder(Path(place), trusted=trust_remote_code)
-    options["local_files_only"] = Path(place).exists() or not _hub_answers()
+    local = Path(place).exists() or not _hub_answers()
+    broken = (*_BROKEN, import_module("safetensors").SafetensorError)
     transformers.utils.logging.disable_progress_bar()
     try:
-        model = transformers.AutoModel.from_pretrained(place, dtype="auto", **options)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        if not Path(place).exists() and options["local_files_only"]:
+        model = transformers.AutoModel.from_pretrained(
+            place, dtype="auto", local_files_only=local, trust_remote_code=trust_remote_code
+        )
+    except broken as error:
+        if not Path(place).exists() and local:
             raise FileError("", f"{name}: a model must be a folder or a name on the hub, but {_NOWHERE}") from None
-        raise FileError("", f"{name}: a model must be one that transformers can load, but it says: {_said(error)}") from None
+        said = first_sentence(error)
+        raise FileError("", f"{name}: a model must be one that transformers can load, but it says: {said}") from None
     finally:
         transformers.utils.logging.enable_progress_bar()
+    return model.eval(), place
+
+
+def read_tokenizer(function: str, place: str, *, trust_remote_code: bool = False) -> Any:  # noqa: ANN401  a tokenizer
+    """Return the tokenizer of a model, None if it has none."""
+    transformers = libraries.transformers(function)
+    options: dict[str, Any] = {"local_files_only": Path(place).exists() or not _hub_answers()}
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
-    except (OSError, ValueError, KeyError, ImportError, TypeError, AttributeError):
-        tokenizer = None
-    return model.eval(), tokenizer
+        found = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=trust_remote_code, **options)
+    except _BROKEN as error:
+        if Path(place).is_dir() and not (Path(place) / "tokenizer_config.json").is_file() and not _vocabulary(place):
+            return None
+        said = first_sentence(error)
+        raise FileError("", f"{place}: a tokenizer must be one that transformers can load, but it says: {said}") from None
+    # Without files transformers makes up a tokenizer that knows no word.
+    names = getattr(found, "vocab_files_names", {}).values()
+    return found if not names or not Path(place).is_dir() or _vocabulary(place, names) else None
+
+
+def _vocabulary(place: str, names: Iterable[str] = ()) -> bool:
+    """Say whether a folder holds any of the files that tokenizers keep their words in."""
+    known = {*names, "tokenizer.json", "tokenizer.model", "tekken.json", "vocab.json", "vocab.txt"}
+    return any((Path(place) / name).is_file() for name in known)
 
 
 def _hub_answers() -> bool:
@@ -81,18 +140,16 @@ def _check_folder(folder: Path, *, trusted: bool) -> None:
         )
 
 
-def _said(error: BaseException) -> str:
-    """Return the first sentence of an error, without a full stop."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].strip().rstrip(".")
-
-
 def on_device(function: str, torch: Any, device: Any) -> Any:  # noqa: ANN401  a module, a device
     """Return the device that is meant, or say that it is not there."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError):
         raise OptionError(function, f"device must be one that torch knows, such as cpu or cuda, but got {device!r}") from None
+    if found.type not in ("cpu", "cuda"):
+        raise OptionError(function, f"device must be cpu or cuda, but got {device!r}")
     if found.type == "cuda" and not torch.cuda.is_available():
         raise OptionError(function, "device cuda must be there, but torch finds none", "Leave device out to run on the CPU.")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise OptionError(function, f"device must be one of {torch.cuda.device_count()} graphics cards, but got {device!r}")
     return found

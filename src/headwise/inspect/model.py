@@ -10,8 +10,8 @@ import numpy as np
 
 from headwise.arrays import Given
 from headwise.errors import OptionError
-from headwise.inspect import engine, libraries, loading, texts
-from headwise.inspect.listener import SHORT, WHO, Listener, Progress
+from headwise.inspect import capture, engine, libraries, loading, packing, texts
+from headwise.inspect.listener import SHORT, WHO, Listener, Progress, layer_count
 from headwise.inspect.report import HeadReport, layer_report
 from headwise.inspect.verdict import Thresholds
 
@@ -21,13 +21,13 @@ def model(  # noqa: PLR0913  one run, said in one call
     text: str | Iterable[str] | Given,
     tokenizer: Any = None,  # noqa: ANN401  a tokenizer
     *,
-    layers: Iterable[int] | None = None,
+    layers: Iterable[int] | int | Given = None,
     batch: int | Given = 8,
     together: str = "padded",
     window: int | None = None,
     device: Any = None,  # noqa: ANN401  a torch device or its name
     sensitivity: bool = True,
-    thresholds: Thresholds | None = None,
+    thresholds: Thresholds | Given = None,
     trust_remote_code: bool = False,
     progress: Progress | None = None,
 ) -> HeadReport:
@@ -67,51 +67,70 @@ def model(  # noqa: PLR0913  one run, said in one call
     HeadReport
     """
     torch = libraries.torch(WHO)
-    limits = Thresholds() if thresholds is None else thresholds
-    name = _name(model)
-    if isinstance(model, str) or hasattr(model, "__fspath__"):
-        model, found = loading.load(WHO, str(model), trust_remote_code=trust_remote_code)
-        tokenizer = found if tokenizer is None else tokenizer
-    elif tokenizer is None:
-        tokenizer = own_tokenizer(model)
-    base = getattr(model, "base_model", model)
-    read = texts.read(WHO, text, tokenizer)
-    _check_ids(base, read)
+    limits = _limits(thresholds)
+    there = None if device is None else loading.on_device(WHO, torch, device)
+    size, given = texts.checked_size(WHO, batch, together), texts.listed(text)
+    words = any(isinstance(one, str) for one in given)
+    name, own = _name(model), loading.opened(WHO, model, tokenizer, words=words, trust_remote_code=trust_remote_code)
+    tokenizer, base = own.tokenizer, base_of(WHO, own.model)
+    wanted = _layers(base, layers)
+    read = texts.read(WHO, given, tokenizer, own.step)
+    check_ids(WHO, base, read)
     limit = positions(base, tokenizer)
     pieces = texts.pieces(WHO, read, limit, window)
-    batches = list(texts.batches(WHO, pieces, batch, together, pad_token(base, tokenizer), limit))
-    wanted = _layers(base, layers)
+    how = texts.Packing(size, together, pad_token(base, tokenizer), limit, packing.first_position(base))
     whole = len(read[0]) <= SHORT and len(pieces) >= len(read) and len(pieces[0].ids) == len(read[0])
-    hearing: dict[str, Any] = {
-        "layers": wanted,
-        "near": limits.near,
-        "sensitivity": sensitivity,
-        "keep_short": whole,
-        "progress": progress,
-    }
-    listener = Listener(torch, base, len(read), **hearing)
+    listener = Listener(
+        torch, base, len(read), layers=wanted, near=limits.near, sensitivity=sensitivity, keep_short=whole, progress=progress
+    )
     notes = []
-    with _moved(torch, base, device) as place, torch.no_grad(), _told_if_short(read):
+    with _told_if_short(read), _moved(torch, base, there) as here, torch.no_grad():
+
+        def forward(one: texts.Batch) -> Any:  # noqa: ANN401  what the model gives out
+            return base(**inputs(torch, base, one, here))
+
+        if together == "packed":
+            packing.check_apart(torch, base, pieces, forward)
         try:
-            listener.run(batches, lambda one: base(**inputs(torch, base, one, place)))
+            listener.run(texts.batches(pieces, how), forward)
         except KeyboardInterrupt:
             if not listener.done:
                 raise
             notes.append(_stopped(listener, sum(map(len, read))))
-    words = None
+    shown = None
     if tokenizer is not None and whole and together == "padded":
-        words = [str(word) for word in tokenizer.convert_ids_to_tokens(read[0].tolist())]
+        shown = [str(word) for word in tokenizer.convert_ids_to_tokens(read[0].tolist())]
     reports = [layer_report(number, listener.done[number], limits) for number in sorted(listener.done)]
-    return HeadReport(name, len(read), max(one.rows for one in reports), reports, limits, words, notes)
+    return HeadReport(name, len(read), max(one.rows for one in reports), reports, limits, shown, notes)
 
 
-def _check_ids(base: Any, read: list[np.ndarray]) -> None:  # noqa: ANN401  a model
+def base_of(function: str, model: Any) -> Any:  # noqa: ANN401  a model
+    """Return the part of a model that attends; refuse what cannot be looked at."""
+    base = getattr(model, "base_model", model)
+    capture.check_supported(function, base)
+    weights = next(iter(base.parameters()), None)
+    if weights is not None and weights.device.type not in ("cpu", "cuda"):
+        raise OptionError(function, f"model must lie on cpu or cuda, but it lies on {weights.device.type}")
+    return base
+
+
+def _limits(thresholds: Thresholds | Given) -> Thresholds:
+    if thresholds is not None and not isinstance(thresholds, Thresholds):
+        raise OptionError(WHO, f"thresholds must be Thresholds(...), but it is a {type(thresholds).__name__}")
+    return Thresholds() if thresholds is None else thresholds
+
+
+def check_ids(function: str, base: Any, read: list[np.ndarray]) -> None:  # noqa: ANN401  a model
     """Refuse tokens that the model has no embedding of."""
-    known = getattr(base.get_input_embeddings(), "num_embeddings", None) if hasattr(base, "get_input_embeddings") else None
+    try:
+        known = getattr(base.get_input_embeddings(), "num_embeddings", None)
+    except (AttributeError, NotImplementedError):  # a model that hides them
+        known = None
     least, most = min(int(ids.min()) for ids in read), max(int(ids.max()) for ids in read)
     if least < 0 or (known is not None and most >= known):
         among = "" if known is None else f" to {known - 1}"
-        raise texts.TextError(WHO, f"token ids must be the model's, 0{among}, but there is {least if least < 0 else most}")
+        got = least if least < 0 else most
+        raise texts.TextError(function, f"token ids must be the model's, 0{among}, but there is {got}")
 
 
 def _stopped(listener: Listener, tokens: int) -> str:
@@ -130,10 +149,11 @@ def positions(base: Any, tokenizer: Any) -> int | None:  # noqa: ANN401  a model
     if hasattr(config, "get_text_config"):
         config = config.get_text_config()
     given = getattr(config, "max_position_embeddings", None)
-    if isinstance(given, int):
-        # RoBERTa and its kin begin to count behind the padding token.
-        behind = config.pad_token_id + 1 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
-        found.append(given - behind)
+    if isinstance(given, int) and given > 0:
+        found.append(given)
+    told = packing.table_positions(base)
+    if told is not None:
+        found.append(told)
     most = getattr(tokenizer, "model_max_length", None)
     if isinstance(most, int) and most < 1 << 24:
         found.append(most)
@@ -156,27 +176,18 @@ def pad_token(base: Any, tokenizer: Any) -> int:  # noqa: ANN401  a model, a tok
     return 0
 
 
-def own_tokenizer(model: Any) -> Any:  # noqa: ANN401  a model, a tokenizer
-    """Return the tokenizer that lies in the folder the model came from, None if there is none."""
-    place = getattr(getattr(model, "config", None), "_name_or_path", "")
-    if not place or not Path(place).is_dir():
-        return None
-    try:
-        return libraries.transformers(WHO).AutoTokenizer.from_pretrained(place, local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError, TypeError, AttributeError):
-        return None
-
-
-def _layers(base: Any, layers: Iterable[int] | None) -> list[int] | None:  # noqa: ANN401  a model
+def _layers(base: Any, layers: Iterable[int] | int | Given) -> list[int] | None:  # noqa: ANN401  a model
+    """Return the numbers of the layers that are asked for; whether each of them attends is seen when the model runs."""
     if layers is None:
         return None
-    chosen = [layers] if isinstance(layers, (int, np.integer)) else list(layers)
-    count = getattr(getattr(base, "config", None), "num_hidden_layers", None)
-    for layer in chosen:
+    chosen: list[Any] = list(layers) if isinstance(layers, Iterable) and not isinstance(layers, str) else [layers]
+    count = layer_count(base)
+    for layer in chosen or ["none"]:
         fine = isinstance(layer, (int, np.integer)) and not isinstance(layer, bool) and layer >= 0
-        if not fine or (isinstance(count, int) and layer >= count):
-            among = f", 0 to {count - 1}" if isinstance(count, int) else ""
-            raise OptionError(WHO, f"layers must be numbers of layers{among}, but got {layer!r}")
+        if not fine or (count is not None and layer >= count):
+            among = f", 0 to {count - 1}" if count is not None else ""
+            got = repr(layer) if chosen else "none"
+            raise OptionError(WHO, f"layers must be numbers of layers{among}, but got {got}")
     return [int(layer) for layer in chosen]
 
 
@@ -195,12 +206,11 @@ def inputs(torch: Any, base: Any, batch: texts.Batch, device: Any) -> dict[str, 
 
 
 @contextmanager
-def _moved(torch: Any, base: Any, device: Any) -> Iterator[Any]:  # noqa: ANN401  a module, a model, a device
+def _moved(torch: Any, base: Any, there: Any) -> Iterator[Any]:  # noqa: ANN401  a module, a model, a device
     """Run on another device, and bring the model back."""
-    weights = next(iter(base.parameters()), None) if hasattr(base, "parameters") else None
+    weights = next(iter(base.parameters()), None)
     here = torch.device("cpu") if weights is None else weights.device
-    there = here if device is None else loading.on_device(WHO, torch, device)
-    if there == here:
+    if there is None or there == here:
         yield here
         return
     try:

@@ -38,7 +38,8 @@ _MEANINGS = {
     "the output by two percent.",
     "length variation": "standard deviation of key lengths over their mean.",
     "mean share": "how much of the keys is their common mean.",
-    "alpha and tau": "variance of keys across their mean direction, and of their length along it, relative to the mean's.",
+    "alpha and tau": "alpha is the variance of a coordinate of the keys across their mean direction; tau is how much more they "
+    "vary along it (less, where it is below 0), relative to the squared length of the mean.",
 }
 
 
@@ -49,7 +50,7 @@ def page(report: "HeadReport") -> str:
     parts = {
         "TITLE": html.escape(report.title),
         "SENTENCE": html.escape(f"{len(report.rows)} heads: {kinds}."),
-        "NOTES": "".join(f"<p>{html.escape(note)}</p>" for note in report.notes),
+        "NOTES": "".join(f"<p>{html.escape(note)}</p>" for note in [*report.remarks, *report.notes]),
         "HEAT": report.heat_map(),
         "TABLE": _table(report),
         "MEANINGS": "\n".join(f"<li><b>{name}</b>: {said}</li>" for name, said in _MEANINGS.items()),

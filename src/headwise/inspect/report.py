@@ -17,7 +17,7 @@ from headwise.inspect.listener import SUMMED, Layer
 from headwise.inspect.sampled import Likeness
 from headwise.inspect.ties import Ties, tied
 from headwise.inspect.verdict import HeadVerdict, Thresholds, verdict
-from headwise.shown import Shown, Summary, number
+from headwise.shown import Shown, Summary, number, plain
 
 # The statistics of a head, in the order in which they are told.
 STATISTICS = (
@@ -55,8 +55,8 @@ class LayerReport:
     per_text
         The same per text, ``(h, texts)``, for what is summed over every row.
     geometry
-        Key geometry per key head, by place: "projected", "normed" (after QK-norm), or "attended" where a model makes
-        queries, keys and values in one step.
+        Key geometry per key head, by place: "projected" and "normed" (after QK-norm) before rotary positions, or "attended",
+        as keys are multiplied, where a model does not show them before. Statistics of keys are of the last of these.
     likeness
         How heads resemble each other.
     weights
@@ -75,17 +75,23 @@ class LayerReport:
     verdicts: Sequence[HeadVerdict]
     weights: np.ndarray | None
 
+    @property
+    def keys(self) -> str:
+        """Where the keys were taken that length variation, mean share, alpha and tau are of."""
+        return next(place for place in _PLACES if place in self.geometry)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the layer as plain data."""
+        """Return the layer as plain data, None for what is infinite."""
         return {
             "layer": self.number,
             "name": self.name,
             "rows": self.rows,
             "key_heads": self.key_heads,
+            "keys": self.keys,
             "heads": [
                 {
                     "head": head,
-                    **{name: float(found[head]) for name, found in self.statistics.items()},
+                    **{name: plain(float(found[head])) for name, found in self.statistics.items()},
                     "verdict": said.to_dict(),
                 }
                 for head, said in enumerate(self.verdicts)
@@ -102,6 +108,8 @@ def layer_report(place: int, layer: Layer, limits: Thresholds) -> LayerReport:
         name: layer.margins if name == "margin" else np.broadcast_to(layer.tokens, layer.margins.shape) for name in SUMMED
     }
     means = {name: _ratio(totals[name], counts[name].sum(axis=1)) for name in SUMMED}
+    # A text of one token leaves nothing to choose between.
+    means["margin"] = np.where(counts["margin"].sum(axis=1) > 0, means["margin"], np.inf)
     means["wobble"] = np.sqrt(_ratio(means["sensitivity"], means["context_square"]))
     means |= layer.sample.means()
     geometry = {name: layer.moments[name].finished(name) for name in reversed(_PLACES) if name in layer.moments}
@@ -117,12 +125,17 @@ def layer_report(place: int, layer: Layer, limits: Thresholds) -> LayerReport:
         layer.groups,
         int(layer.tokens.sum()),
         {name: means[name] for name in STATISTICS},
-        {name: _ratio(layer.sums[name], counts[name]) for name in SUMMED if name != "context_square"},
+        {name: _per_text(layer, name, counts[name]) for name in SUMMED if name != "context_square"},
         geometry,
         layer.sample.likeness(),
         [verdict(one, limits) for one in numbers],
         layer.short,
     )
+
+
+def _per_text(layer: Layer, name: str, counts: np.ndarray) -> np.ndarray:
+    found = _ratio(layer.sums[name], counts)
+    return np.where(counts > 0, found, np.inf) if name == "margin" else found
 
 
 def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -178,7 +191,7 @@ class HeadReport(Shown):
             raise OptionError("weights", f"head must be one of 0 to {layer.heads - 1}, but got {head!r}")
         return layer.weights[head]
 
-    def ties(self, query: str, key: str) -> Ties:
+    def ties(self, query: str | Given, key: str | Given) -> Ties:
         """Tell which heads tie one word of a short text to another: their weight, and whether it is the top one."""
         words = [] if self.words is None else list(self.words)
         if not words:
@@ -243,6 +256,7 @@ class HeadReport(Shown):
             "tokens": self.tokens,
             "complete": self.complete,
             "notes": list(self.notes),
+            "remarks": self.remarks,
             "thresholds": self.thresholds.to_dict(),
             "verdicts": dict(self.counts),
             "layers": [layer.to_dict() for layer in self.layers],
@@ -265,8 +279,21 @@ class HeadReport(Shown):
             notes.append(
                 f"{count} of heads overlap by 0.8 or more, most of all {layer}.{one} and {layer}.{other} ({number(like)})"
             )
+        notes += [*self.remarks, *self.notes]
         columns = ["head", *(name.replace("_", " ") for name in _SHOWN), "verdict"]
-        return Summary(self.title, columns, rows, [*notes, *self.notes])
+        return Summary(self.title, columns, rows, notes)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What has to be known of the numbers to read them rightly."""
+        turned = [str(layer.number) for layer in self.layers if layer.keys == "attended"]
+        if not turned:
+            return []
+        where = f"layer {turned[0]}" if len(turned) == 1 else f"layers {', '.join(turned)}"
+        said = (
+            f"length variation, mean share, alpha and tau of {where} are of keys as they are multiplied, after rotary positions"
+        )
+        return [f"{said} if there are any: this model does not show them before"]
 
     @property
     def title(self) -> str:

@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from headwise import arrays
 from headwise.arrays import Array, Given
 from headwise.core.masks import Mask, Table, as_mask
-from headwise.errors import ArrayTypeError, EmptyError, OptionError, ScoreOverflowError, ShapeError
+from headwise.errors import ArrayTypeError, EmptyError, OptionError, ShapeError
 from headwise.inspect import engine, libraries
 from headwise.inspect.rules import Spans
 from headwise.inspect.task import Rows, Task
-from headwise.shown import MOST_ROWS, Shown, Summary, number
+from headwise.shown import MOST_ROWS, Shown, Summary, number, plain
 
 _WHO = "statistics"
 NUMBERS = (
@@ -62,8 +62,8 @@ class HeadStatistics(Shown):
     contexts
         With values: what each query reads.
     sensitivity
-        With values: variance of the context per unit variance of relative key length, to first order. Below about
-        1e-6 (float32) or 1e-15 (float64) of gain times squared value length it is rounding.
+        With values: variance of the context per unit variance of relative key length, to first order. On a GPU it is
+        rounding below about 1e-6 of gain times squared value length.
     """
 
     log_normalizer: Float[Array, "*h q"]
@@ -82,13 +82,13 @@ class HeadStatistics(Shown):
     keys: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every array as plain data."""
+        """Return every array as plain data, None for what is infinite."""
         names = [*NUMBERS, *(name for name in ("contexts", "sensitivity") if getattr(self, name) is not None)]
         return {
             "kind": "head statistics",
             "shape": list(self.entropy.shape),
             "keys": self.keys,
-            **{name: arrays.host(getattr(self, name)).tolist() for name in names},
+            **{name: plain(getattr(self, name)) for name in names},
         }
 
     def summary(self) -> Summary:
@@ -213,7 +213,6 @@ def statistics(  # noqa: PLR0913  one setting, said in one call
     )
     with torch.no_grad():
         found = engine.rows(task, _WHO)
-    _check_scores(torch, found)
     return wrapped(torch, found, four["keys"].shape[2], lambda array: back(array.reshape((*lead, *array.shape[2:]))))
 
 
@@ -346,11 +345,3 @@ def _table(torch: Any, given: Given, four: dict[str, Array], device: Any) -> Mas
         table = mask.allowed if is_torch_array(mask.allowed) else torch.from_numpy(np.array(arrays.host(mask.allowed)))
         return Table(table.to(device).expand(*table.shape[:-1], whole[-1]))
     return mask
-
-
-def _check_scores(torch: Any, found: Rows) -> None:  # noqa: ANN401  a module
-    """Refuse scores that overflowed on the way."""
-    if bool(torch.isnan(found.entropy).any()) or bool((found.log_normalizer == torch.inf).any()):
-        raise ScoreOverflowError(
-            _WHO, f"scores must fit {arrays.dtype_name(found.entropy.dtype)}, but they are too large", "Divide queries."
-        )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from headwise.arrays import Given
 from headwise.errors import OptionError
 from headwise.shown import MOST_ROWS, Shown, Summary, number
 
@@ -70,7 +71,7 @@ class Ties(Shown):
         return f"<Ties: {self.sentence()}>"
 
 
-def tied(stacks: Sequence[tuple[int, np.ndarray]], words: Sequence[str], query: str, key: str) -> Ties:
+def tied(stacks: Sequence[tuple[int, np.ndarray]], words: Sequence[str], query: str | Given, key: str | Given) -> Ties:
     """Return the ties of two words, from the weights (h, n, n) of each layer; a word that comes twice is taken last."""
     row, column = (_place(words, word, name) for name, word in (("query", query), ("key", key)))
     heads = []
@@ -94,7 +95,9 @@ def clean(word: str) -> str:
     return word
 
 
-def _place(words: Sequence[str], wanted: str, name: str) -> int:
+def _place(words: Sequence[str], wanted: str | Given, name: str) -> int:
+    if not isinstance(wanted, str):
+        raise OptionError("ties", f"{name} must be a word, but it is a {type(wanted).__name__}")
     found = [place for place, word in enumerate(words) if clean(word).lower() == wanted.strip().lower()]
     if not found:
         raise OptionError("ties", f"{name} must be a token of the text, but {wanted!r} is none of its {len(words)} tokens")

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from headwise.errors import OptionError
 from headwise.shown import number
 
 # A head is not local for staying where most keys are.
@@ -37,6 +40,12 @@ class Thresholds:
     local: float = 0.8
     near: int = 8
     even: float = 0.6
+
+    def __post_init__(self) -> None:
+        """Refuse limits that are no numbers."""
+        for name, limit in vars(self).items():
+            if not isinstance(limit, (int, float, np.number)) or isinstance(limit, bool) or not limit >= 0:
+                raise OptionError("Thresholds", f"{name} must be a number from 0 on, but got {limit!r}")
 
     def to_dict(self) -> dict[str, float]:
         """Return the limits as plain data."""
