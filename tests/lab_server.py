@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HEADWISE = str(Path(sys.executable).with_name("headwise"))
@@ -74,9 +74,15 @@ def helpers(process):
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
-def ticks(pid):
-    """Return the processor time that a process has used, in hundredths of a second."""
-    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+def ticks(leader):
+    """Return the processor time that a process and those it started have used, in hundredths of a second."""
+    used = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it may have ended meanwhile
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            if int(fields[2]) == leader:  # every helper leads a group
+                used += sum(map(int, fields[11:15]))
+    return used
 
 
 def busy(process, count=1, seconds=60):

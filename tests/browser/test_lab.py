@@ -8,21 +8,8 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from lab_page import PANELS, centre, fits, picture, rest, state_of, watched
-from lab_server import running
 
 import headwise as hw
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with running() as (address, _):
-        yield address
-
-
-@pytest.fixture
-def page(browser, lab):
-    with watched(browser, lab) as opened:
-        yield opened
 
 
 def attended(state):

@@ -5,21 +5,8 @@ import re
 import numpy as np
 import pytest
 from lab_page import PHONE, centre, rest, state_of, watched
-from lab_server import running
 
 KEYS = np.array([[1.6, 0.3], [0.2, 1.5], [-1.4, 0.8], [-1.1, -1.1], [0.7, -1.4], [0.2, 0.1]])
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with running() as (address, _):
-        yield address
-
-
-@pytest.fixture
-def page(browser, lab):
-    with watched(browser, lab) as opened:
-        yield opened
 
 
 class Held:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from lab_page import PHONE, centre, opened_states, rest, state_of, touched, watched
-from lab_server import running
 
 WAYS = [(-30, 30), (-60, -40), (15, 60)]
 HANDLES = {
@@ -11,18 +10,6 @@ HANDLES = {
     "extract": ["direction of A:", "direction of B:", "tip of v_a:", "tip of v_b:"],
 }
 FIVE = '{"keys": [[1,0,0,0,0.5],[0,2,0,0,0],[0,0,1,0.3,0],[0,0,0,1,0],[0.2,0,0,0,3],[-1,-1,0,0,0]]}'
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with running() as (address, _):
-        yield address
-
-
-@pytest.fixture
-def page(browser, lab):
-    with watched(browser, lab) as opened:
-        yield opened
 
 
 def dragged(page, selector, dx, dy, steps=8):

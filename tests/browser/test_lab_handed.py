@@ -9,7 +9,6 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 from lab_page import PANELS, rest, state_of, watched
-from lab_server import running
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Something is moved on every panel before it is handed out.
@@ -27,18 +26,6 @@ MOVES = {
     "extract": lambda page: page.click("text=10 degrees"),
     "answer": lambda page: (page.fill("textarea", "t (k_a + 2 k_b), t large"), page.wait_for_url("**2%20k_b**")),
 }
-
-
-@pytest.fixture(scope="module")
-def lab():
-    with running() as (address, _):
-        yield address
-
-
-@pytest.fixture
-def page(browser, lab):
-    with watched(browser, lab) as opened:
-        yield opened
 
 
 def fact(page, name):

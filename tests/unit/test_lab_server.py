@@ -111,15 +111,20 @@ def asked_by_hand(port, kind, body, *, part=1.0):
     return opened
 
 
-def long_question(seed=0):
-    return json.dumps({"keys": np.random.default_rng(seed).standard_normal((2000, 64)).tolist()}).encode()
+def large_question():
+    return json.dumps({"keys": np.random.default_rng(0).standard_normal((2000, 64)).tolist()}).encode()
+
+
+def long_question(scale=100):
+    """Work for longer than anybody waits."""
+    return json.dumps({"count": 200, "scale": scale, "isotropic": 0.1, "length_variance": 0.5}).encode()
 
 
 def test_work_that_nobody_waits_for_is_given_up():
     """Both processes are at work when the clients go; work cannot be called back, so the processes must end."""
     with running() as (address, process):
         workers = helpers(process)
-        left = [asked_by_hand(port_of(address), "copyable", long_question(seed)) for seed in range(2)]
+        left = [asked_by_hand(port_of(address), "remedies", long_question(scale)) for scale in (100, 101)]
         busy(process, 2)
         for one in left:
             one.close()
@@ -133,7 +138,7 @@ def test_work_that_nobody_waits_for_is_given_up():
 def test_ctrl_c_while_something_is_worked_on():
     """The open question is answered with that the server stops, and nothing but "stopped" is printed."""
     with running() as (address, process):
-        with asked_by_hand(port_of(address), "copyable", long_question()) as opened:
+        with asked_by_hand(port_of(address), "remedies", long_question()) as opened:
             busy(process)
             process.send_signal(signal.SIGINT)
             opened.settimeout(30)
@@ -147,7 +152,7 @@ def test_ctrl_c_while_something_is_worked_on():
 def test_a_client_that_goes_in_the_middle_of_a_question():
     with running() as (address, process):
         for part in (0.0, 0.5, 0.9):
-            asked_by_hand(port_of(address), "copyable", long_question(), part=part).close()
+            asked_by_hand(port_of(address), "copyable", large_question(), part=part).close()
         assert ask(port_of(address), "POST", "/api/parts", {})[0] == 200
     assert process.printed == ["stopped\n"]
 
@@ -206,7 +211,7 @@ def test_a_helper_gives_up_and_is_replaced():
     """Work that takes too long, and a process that somebody kills: a sentence each, and the next question is answered."""
     helper = Helper(seconds=0.2)
     try:
-        status, content = helper.ask("copyable", long_question())
+        status, content = helper.ask("remedies", long_question())
         assert (status, json.loads(content)["error"][:39]) == (400, "the work must end within 0.2 s here, bu")
         helper.seconds = 60
         assert helper.ask("parts", b"{}")[0] == 200
@@ -215,7 +220,7 @@ def test_a_helper_gives_up_and_is_replaced():
         assert helper.process is same
         late = threading.Timer(0.3, same.kill)
         late.start()
-        status, content = helper.ask("copyable", long_question())
+        status, content = helper.ask("remedies", long_question())
         assert (status, json.loads(content)["error"]) == (500, "the process that works on this has ended; ask again.")
         assert helper.ask("parts", b"{}")[0] == 200
     finally:
