@@ -250,3 +250,54 @@ def test_rare_lengths_of_two_keys(heads):
     mean, square = (density @ moved**power @ density for power in (1, 2))
     assert found.met
     assert abs(found.variance - 2 * (square - mean**2)) <= found.variance_error
+
+
+@pytest.mark.parametrize("deviation", [100.0, 700.0])
+@pytest.mark.parametrize("gap", [8.0, 10.0, 12.0])
+def test_rare_flips_of_very_noisy_keys(deviation, gap):
+    """The output is one value but in one draw of 10^8 to 10^17, and scores have deviations of hundreds."""
+    keys = hw.RandomKeys(np.diag([gap * deviation, 0.0]), isotropic=deviation**2)
+    found = law([1.0, 0.0], keys, np.eye(2), tolerance=1e-4)
+    with mpmath.workdps(30):
+        spread = mpmath.sqrt(2) * deviation
+        weight = lambda s: 1 / (1 + mpmath.exp(gap * deviation + s))  # noqa: E731
+        density = lambda s: mpmath.npdf(s / spread) / spread  # noqa: E731
+        turn = -gap * deviation
+        points = [turn - 30 * spread, *(turn + step * deviation / 8 for step in range(-40, 41)), turn + 12 * deviation]
+        first, second = (
+            mpmath.quad(lambda s, p=p: weight(s) ** p * density(s), sorted([*points, turn - 40, turn, turn + 40]))
+            for p in (1, 2)
+        )
+        truth = float(2 * (second - first**2))
+    assert found.met
+    assert abs(found.variance - truth) <= found.variance_error
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(-71.0, 3.27674537), (-65.0, 3.27674537), (-70.0, 3.5)])
+def test_covariances_far_below_rounding(mean, deviation):
+    """One key far behind: its weight is nearly e^s, so the variance is nearly that of a lognormal, e^(2 m + 2 s^2)."""
+    keys = hw.RandomKeys([[mean, 0.0], [0.0, 0.0]], diagonal=[[deviation**2, 0.0], [0.0, 0.0]])
+    found = law([1.0, 0.0], keys, np.eye(2), tolerance=1e-2)
+    with mpmath.workdps(60):
+        weight = lambda z: 1 / (1 + mpmath.exp(-mean - deviation * z))  # noqa: E731
+        first, second = (mpmath.quad(lambda z, p=p: weight(z) ** p * mpmath.npdf(z), range(-16, 41, 2)) for p in (1, 2))
+        truth = float(2 * (second - first**2))
+    assert abs(found.variance - truth) <= found.variance_error
+    assert found.met
+
+
+@pytest.mark.parametrize("p", [0.001, 0.01, 0.5, 0.99, 0.999])
+def test_quantiles_of_a_key_that_is_not_the_widest(p):
+    """The second weight is that of one noisy key against a certain one: its quantiles are known."""
+    keys = hw.RandomKeys([[-20.0, 0], [0, 0], [5, 0]], diagonal=[[2.0, 0], [1.0, 0], [0, 0]])
+    found = law([1.0, 0.0], keys, np.eye(3)).quantile([0, 1, 0], p)
+    score = float(mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1))
+    assert abs(found.value - 1 / (1 + np.exp(5 - score))) <= found.error
+    assert found.error < 0.02
+
+
+def test_a_probability_that_no_point_contradicts_is_not_certain():
+    keys = hw.RandomKeys([[-20.0, 0], [0, 0], [5, 0]], diagonal=[[2.0, 0], [1.0, 0], [0, 0]])
+    found = law([1.0, 0.0], keys, np.eye(3)).cdf([0, 1, 0], 0.3)
+    truth = float(mpmath.ncdf(5 + mpmath.log(mpmath.mpf(3) / 7)))
+    assert abs(found.value - truth) <= found.error < 1e-3

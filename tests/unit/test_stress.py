@@ -364,3 +364,36 @@ def test_outputs_are_not_written_over_inputs(run):
     result = run("--target", "t.csv", "--curve", "picture.txt")
     assert result.stderr.splitlines()[0] == "error: --curve must end in .svg, but got 'picture.txt'."
     assert Path("t.csv").read_bytes() == before
+
+
+def test_more_scores_than_sobol_points_have_coordinates(monkeypatch):
+    """What is chosen automatically is never refused."""
+    monkeypatch.setattr("headwise.stress.hybrid._MOST_DIMENSIONS", 300)
+    monkeypatch.setattr("headwise.stress.choose._PATIENCE", 1e-9)
+    monkeypatch.setattr("headwise.stress.sampling._DRAWS", 1 << 12)
+    rng = np.random.default_rng(0)
+    keys = hw.RandomKeys(rng.standard_normal((200, 8)), isotropic=0.1)
+    found = law(3 * rng.standard_normal((2, 8)), keys, rng.standard_normal((200, 3)), tolerance=0.1)
+    assert found.method == "montecarlo"
+
+
+def test_forced_linearisation_of_loud_noise_covers_the_truth():
+    """The linear term alone is 25, the truth 0.444."""
+    keys = hw.RandomKeys(np.eye(2), along_mean={0: 0.5})
+    query = 20 * np.ones(2)
+    found, truth = law(query, keys, np.eye(2), method="delta"), law(query, keys, np.eye(2))
+    assert abs(found.variance - truth.variance) <= found.variance_error
+
+
+def test_variances_are_not_negative_and_huge_radii_are_no_mistake():
+    cancelling = law(10 * np.array([[1.0, 0.0], [-1.0, 0.0]]), hw.RandomKeys(np.eye(2), isotropic=1e-2), np.eye(2))
+    assert 0 <= cancelling.variance <= cancelling.variance_error
+    assert law(E[0], KEYS, E).probability_within(E[0], 1e160).value == 1
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3])
+def test_robust_queries_do_not_depend_on_the_size_of_values(size):
+    keys, target = hw.RandomKeys(np.eye(10), isotropic=1e-6, along_mean={0: 0.5}), (np.eye(10)[0] + np.eye(10)[1]) / 2
+    plain, scaled = (hw.design.robust(keys, by * np.eye(10), by * target, heads=2) for by in (1.0, size))
+    assert plain.numbers["mean_squared_error"] < 1e-12
+    assert scaled.numbers["mean_squared_error"] < 1e-12 * size**2

@@ -78,10 +78,12 @@ def robust(
     rng = np.random.default_rng([seed, 6])
     starts = [scale * plain, *(scale * plain * (1 + 0.3 * rng.standard_normal(plain.shape)) for _ in range(2))]
     best, best_error, error_error = scale * plain, plain_error, base.error
+    # When a descent ends does not depend on the size of the values.
+    unit = float(max(np.abs(known).max(), np.abs(goal).max())) or 1.0
     for number, start in enumerate(starts):
         if progress is not None:
             progress(number, len(starts), "descents")
-        queries = _descended(start, sample, known, goal)
+        queries = _descended(start, sample, known / unit, goal / unit)
         found = law(queries, random_keys, known, seed=seed).mean_squared_error(goal)
         if found.value < best_error:
             best, best_error, error_error = queries, found.value, found.error

@@ -10,7 +10,7 @@ from headwise.core.blas import one_blas_thread
 from headwise.errors import OptionError
 from headwise.stress.assemble import Found, Integrals, Tick
 from headwise.stress.delta import delta
-from headwise.stress.hybrid import hybrid
+from headwise.stress.hybrid import fits, hybrid
 from headwise.stress.quadrature import Accuracy
 from headwise.stress.sampling import Block, montecarlo
 from headwise.stress.scores import Scores
@@ -67,7 +67,7 @@ def _said(found: Found, method: str, reason: str, tolerance: float, *, stopped: 
         return said
     said = f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}"
     if method in ("hybrid", "montecarlo"):
-        more = (error / tolerance) ** 2
+        more = min(error / tolerance, _HOPELESS) ** 2
         return (
             f"{said}; {more:.3g} times the samples would reach it" if more < _HOPELESS else f"{said}; no sample would reach it"
         )
@@ -83,7 +83,8 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
     lone = not np.triu(scores.coupled, 1).any()
     seconds = _seconds(scores, tolerance / 300, _BULK * (tolerance / 300), scores.rare)
     if seconds > _PATIENCE:
-        return ("hybrid" if scores.count * scores.heads > 64 else "montecarlo"), f"integrals would take some {seconds:.0f} s"
+        sampled = "hybrid" if scores.count * scores.heads > _FEW and fits(scores, tolerance) else "montecarlo"
+        return sampled, f"integrals would take some {seconds:.0f} s"
     if lone:
         return "laplace", "one head" if scores.heads == 1 else "the heads are independent"
     return "pairs", "the heads share noise"

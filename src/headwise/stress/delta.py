@@ -31,7 +31,8 @@ def delta(scores: Scores, block: tuple[int, int] | None = None) -> Found:
     if block is None:
         covariance = (covariance + covariance.T) / (2 * scores.heads**2)
     doubt, rounding = scores.rounding(float(np.trace(covariance)), _varying(scores))
-    error = _neglected(scores) + 1e-14 * float(np.linalg.norm(covariance)) + rounding
+    trace = float(np.trace(covariance))
+    error = _neglected(scores, trace) + 1e-14 * float(np.linalg.norm(covariance)) + rounding
     mean = scores.centre + (scores.offsets + shift).mean(axis=0)
     shifted = float(np.sqrt(error) * np.sqrt(float(scores.variance.max())))
     return Found(mean, covariance, shifted + doubt, error, error, 1.0, scores.count)
@@ -48,11 +49,11 @@ def _varying(scores: Scores) -> float:
     return float(np.sqrt((own**2 * scores.variance).sum(axis=0).max()))
 
 
-def _neglected(scores: Scores) -> float:
+def _neglected(scores: Scores, trace: float) -> float:
     """Bound what the terms after the linear one add to the covariance; heads are added up, for they may cancel."""
     largest = float(scores.variance.max())
     if largest > _TINY:
-        return 4 * scores.length**2
+        return 4 * scores.length**2 + trace  # neither is known to be near the other
     linear, bent = np.zeros(scores.heads), np.zeros(scores.heads)
     for rows, _ in scores.blocks():
         away = np.stack([np.linalg.norm(scores.away(rows, head), axis=1) for head in range(scores.heads)], axis=1)

@@ -8,7 +8,7 @@ draws of all keys are compared with what the formulas say of the same wide score
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from headwise.errors import OptionError
 from headwise.stress import sobol
@@ -103,11 +103,19 @@ def _bulk_gram(scores: Scores, split: Split, factors: Float[np.ndarray, "h h"]) 
     return gram
 
 
+def _looked_at(scores: Scores, tolerance: float) -> Int[np.ndarray, " w"]:
+    few = scores.count * scores.heads <= _FEW_DIMENSIONS
+    return np.arange(scores.count) if few else scores.wide(tolerance / 10)
+
+
+def fits(scores: Scores, tolerance: float) -> bool:
+    """Say whether there are few enough scores for Sobol points."""
+    return len(_looked_at(scores, tolerance)) * scores.heads <= _MOST_DIMENSIONS
+
+
 def hybrid(scores: Scores, tolerance: float, seed: int, tick: Tick | None) -> tuple[Found, bool]:
     """Double the Sobol points until the covariance has the tolerance; True if interrupted, with the law so far."""
-    few = scores.count * scores.heads <= _FEW_DIMENSIONS
-    split = Split.at(scores, np.arange(scores.count)) if few else Split.of(scores, tolerance / 10)
-    formulas = Conditional(scores, split)
+    formulas = Conditional(scores, Split.at(scores, _looked_at(scores, tolerance)))
     if len(formulas.order) > _MOST_DIMENSIONS:
         raise OptionError(
             "law",

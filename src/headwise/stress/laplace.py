@@ -13,6 +13,9 @@ from jaxtyping import Float, Int
 from headwise.stress.quadrature import Accuracy, is_narrow, tilted
 from headwise.stress.scores import Bulk, Scores
 
+# The logarithm of the largest t whose cube is a float; where t is larger, all keys of a bulk are beyond their turning points.
+_LARGEST_TIME = 230.0
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -52,12 +55,29 @@ class Split:
         return cls(wide, scores.covariances(wide), scores.bulk(wide) if len(wide) < scores.count else None)
 
 
-def base_vectors(scores: Scores, head: int, split: Split) -> Float[np.ndarray, "r v"]:
+@dataclass(frozen=True)
+class Narrow:
+    """The narrow keys of a head, whose x are multiples of t = e^u: t and they in units that neither overflows."""
+
+    times: Float[np.ndarray, " u"]
+    sizes: Float[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, scores: Scores, head: int, split: Split, u: Float[np.ndarray, " u"]) -> "Narrow":
+        """Take the largest of them as the unit, and 1 where there is a bulk, which needs t as it is."""
+        mean = (scores.mean[split.wide, head] - scores.shift[head])[is_narrow(scores.deviation[split.wide, head])]
+        if split.bulk is not None:
+            return cls(np.exp(np.minimum(u, _LARGEST_TIME)), np.exp(mean))
+        if not len(mean):
+            return cls(np.zeros(len(u)), mean)
+        return cls(np.exp(np.minimum(u + mean.max(), _LARGEST_TIME)), np.exp(mean - mean.max()))
+
+
+def base_vectors(scores: Scores, head: int, split: Split, narrow: Narrow) -> Float[np.ndarray, "r v"]:
     """Return what the coefficients of a head multiply: wide values, and what narrow keys and the bulk sum to."""
     offset, wide, bulk = scores.offsets[head], split.wide, split.bulk
     values = scores.away(wide, head)
-    narrow = is_narrow(scores.deviation[wide, head])
-    plain = np.exp(scores.mean[wide[narrow], head] - scores.shift[head]) @ values[narrow]
+    plain = narrow.sizes @ values[is_narrow(scores.deviation[wide, head])]
     if bulk is not None:
         summed = bulk.plain[head] + bulk.extra[head]
         plain += summed[:-1] - summed[-1] * offset
@@ -82,11 +102,12 @@ def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tup
     Fourth cumulants are known without the values; with them they are taken to be like the third.
     """
     u = reach_of(scores, head, split, accuracy)
-    t = np.exp(u)
+    narrow = Narrow.of(scores, head, split, u)
+    t = narrow.times
     mean, deviation = scores.mean[split.wide, head] - scores.shift[head], scores.deviation[split.wide, head]
     keys = tilted(u, mean, deviation, accuracy)
-    seen = keys.means.sum(axis=1) + t * np.exp(mean[is_narrow(deviation)]).sum()
-    base = base_vectors(scores, head, split)
+    seen = keys.means.sum(axis=1) + t * narrow.sizes.sum()
+    base = base_vectors(scores, head, split, narrow)
     found: list[Moments] = []
     span = float(u[0]), float(u[-1])
     for stride, order in ((1, 3), (2, 3), (1, 4)):

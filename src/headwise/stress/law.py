@@ -77,7 +77,7 @@ class Law(Shown):
     @property
     def variance(self) -> float:
         """Trace of the covariance."""
-        return float(np.trace(self.found.covariance))
+        return max(float(np.trace(self.found.covariance)), 0.0)
 
     mean_error = property(lambda self: self.found.mean_error)
     covariance_error = property(lambda self: self.found.covariance_error)
@@ -169,7 +169,7 @@ class Law(Shown):
         if away > radius:
             return Estimate(0.0, 0.0)
         return projections.within(
-            self.scores, goal, float(np.sqrt(radius**2 - away**2)), self._seed("probability_within", seed)
+            self.scores, goal, float(np.sqrt((radius - away) * (radius + away))), self._seed("probability_within", seed)
         )
 
     def sample(self, draws: int | Given, *, seed: int | Given = None) -> Float[np.ndarray, "draws v"]:

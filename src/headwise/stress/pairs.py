@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from headwise.stress.laplace import Moments, Split, base_vectors
-from headwise.stress.quadrature import WIDE, Accuracy, is_narrow
+from headwise.stress.laplace import Moments, Narrow, Split, base_vectors
+from headwise.stress.quadrature import WIDE, Accuracy
 from headwise.stress.scores import Scores
 
 _SPACE = 1 << 22
@@ -110,16 +110,16 @@ def two_heads(
             joint(_Side(u, *a), _Side(nodes[1], *b), c, accuracy)
             for (a, b), c in zip(np.stack([mean, deviation], axis=2).tolist(), shared.tolist(), strict=True)
         ]
-        t = np.exp(u)[:, None], np.exp(nodes[1])[None, :]
-        narrow = [np.exp(mean[is_narrow(deviation[:, side]), side]).sum() for side in (0, 1)]
+        narrow = [Narrow.of(scores, head, split, axis) for head, axis in zip(pair, (u, nodes[1]), strict=True)]
+        t = narrow[0].times[:, None], narrow[1].times[None, :]
         seen = [
-            sum((getattr(key, name) for key in joints), np.zeros((len(u), len(nodes[1])))) + t[side] * narrow[side]
+            sum((getattr(key, name) for key in joints), np.zeros((len(u), len(nodes[1])))) + t[side] * narrow[side].sizes.sum()
             for side, name in enumerate(("left", "right"))
         ]
         for place, (stride, order) in enumerate(((1, 3), (2, 3), (1, 4))):
             if order == 3 or split.bulk is not None:
                 sums[place].add(joints, seen, t, _Bulk.of(split, pair, order), accuracy.step**2 * stride**2, stride)
-    bases = [_basis(scores, split, pair[side], pair[1 - side]) for side in (0, 1)]
+    bases = [_basis(scores, split, *heads, Narrow.of(scores, heads[0], split, nodes[0])) for heads in (pair, pair[::-1])]
     found = [total.moments(bases, spans[0]) for total in (sums if split.bulk is not None else [sums[0], sums[1], sums[0]])]
     return found[0], found[1], found[2]
 
@@ -165,8 +165,8 @@ class _Bulk:
         )
 
 
-def _basis(scores: Scores, split: Split, own: int, other: int) -> Float[np.ndarray, "r v"]:
-    base = base_vectors(scores, own, split)
+def _basis(scores: Scores, split: Split, own: int, other: int, narrow: Narrow) -> Float[np.ndarray, "r v"]:
+    base = base_vectors(scores, own, split, narrow)
     if split.bulk is None:
         return base
     second, third = split.bulk.second, split.bulk.third

@@ -68,24 +68,28 @@ def distribution(scores: Scores, direction: Float[np.ndarray, " v"], at: float, 
         values = (sampled.contexts(number) @ direction for number in range(sobol.SCRAMBLES))
         return sampled.chance([float((value <= at + slack).mean()) for value in values])
     along = scores.given @ direction
-    return spread([_Thresholds(sampled, number, along).at(at) for number in range(sobol.SCRAMBLES)])
+    return sampled.chance([_Thresholds(sampled, number, along).at(at) for number in range(sobol.SCRAMBLES)])
 
 
 def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed: int) -> Estimate:
-    """Return where the distribution function along a direction passes p: bisection for each scramble."""
+    """Return where the distribution function along a direction passes p, and where its error lets it do so."""
     sampled = Sampled(scores, seed)
     along = scores.given @ direction
     if scores.heads > 1:
         return _pooled(np.concatenate([sampled.contexts(number) @ direction for number in range(sobol.SCRAMBLES)]), p)
-    found = []
-    for number in range(sobol.SCRAMBLES):
-        below = _Thresholds(sampled, number, along)
+    below = [_Thresholds(sampled, number, along) for number in range(sobol.SCRAMBLES)]
+
+    def passed(wanted: float) -> float:
         low, high = float(along.min()), float(along.max())
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if below.at(middle) < p else (low, middle)
-        found.append((low + high) / 2)
-    return spread(found)
+            at = float(np.mean([one.at(middle) for one in below]))
+            low, high = (middle, high) if at < wanted else (low, middle)
+        return (low + high) / 2
+
+    found = passed(p)
+    doubt = sampled.chance([one.at(found) for one in below]).error
+    return Estimate(found, max(found - passed(p - doubt), passed(p + doubt) - found))
 
 
 def within(scores: Scores, target: Float[np.ndarray, " v"], radius: float, seed: int) -> Estimate:

@@ -19,6 +19,8 @@ _KEPT = 1 << 24
 _BLOCK = 1 << 15
 # Up to so many keys are all looked at one by one.
 _FEW = 32
+# The logarithm of the smallest covariance beside the values that is looked for.
+_RAREST = 300.0
 # Keys whose scores have a larger variance are never part of the bulk.
 _CALM = 4.0
 
@@ -201,7 +203,7 @@ class Scores:
             logs = np.where(self.variance > 0, logs + np.log(np.minimum(self.variance, 1.0)), -np.inf)
             guess = -np.logaddexp.reduce(logs.ravel()) + np.log(self.heads)
         # An error of some twenty times what integrals aim for is still within what they state.
-        return float(np.clip(guess - 3, 0.0, 70.0))
+        return float(np.clip(guess - 3, 0.0, _RAREST))
 
     def wide(self, error: float) -> Int[np.ndarray, " w"]:
         """Return the keys to look at one by one, so that cumulants of fourth order of the others count less than `error`."""

@@ -29,7 +29,7 @@ def cloud_picture(
     corners = [*points.values(), np.array([(mark.x, mark.y) for mark in marks]).reshape(-1, 2), *([[wanted]] if wanted else [])]
     window = _window(np.concatenate(corners))
     panels, said = [], []
-    for place, (name, law) in enumerate(laws.items()):
+    for name, law in laws.items():
         inside = law.covariance_in(plane)
         share = float(np.trace(inside)) / law.variance if law.variance > 0 else 1.0
         said.append(f"{share:.0%} of the variance of “{name}”")
@@ -40,7 +40,7 @@ def cloud_picture(
                 (plane @ (law.mean - centre)).tolist(),
                 inside,
                 wanted,
-                ("one", "two")[min(place, 1)],
+                "one" if law.scores.heads == 1 else "two",
                 ("first direction", "second direction"),
                 window,
                 marks,

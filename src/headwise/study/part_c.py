@@ -163,7 +163,7 @@ def length_noise(setting: Setting) -> Part:
             widths=(1, 1.3),
         ),
         setting.code() + f"noisy = hw.RandomKeys(keys, along_mean={{0: {tau!r}}})\n"
-        f"found = hw.stress.law({setting.scale!r} * (keys[0] + keys[1]), noisy, values)\n"
+        f"found = hw.stress.law({setting.scale!r} * (keys[0] + keys[1]), noisy, values, tolerance={FINE!r})\n"
         "print(found.flip_probability(0), found.mean_squared_error((values[0] + values[1]) / 2))\nprint(found.variance)",
     )
 

@@ -151,7 +151,7 @@ def two_heads(setting: Setting) -> Part:
             widths=(1, 1, 1.35),
         ),
         setting.code() + f"noisy = hw.RandomKeys(keys, along_mean={{0: {tau!r}}})\n"
-        f"found = hw.stress.law({setting.scale!r} * keys[:2], noisy, values)\n"
+        f"found = hw.stress.law({setting.scale!r} * keys[:2], noisy, values, tolerance={FINE!r})\n"
         "print(found, found.mean_squared_error((values[0] + values[1]) / 2))\nprint(found.variance)",
     )
 
