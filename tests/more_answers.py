@@ -305,4 +305,6 @@ MORE = [
     ("c.ii", "0.2", WRONG, ""),
     ("c.i output", "0.5 k_a + 0.5 k_b", WRONG, "keys where values belong"),
     ("e.ii", f"K = -I, Q = {Q}, V = {V}", WRONG, "a sign error in K"),
+    # A sum that leaves out what is no element.
+    ("b.i", r"\sum_{i!=1}^{m} a_i a_i^\top", NOT, ""),
 ]

@@ -148,14 +148,16 @@ def _listed(scope: Scope) -> str:
 
 def _over(node: Total, scope: Scope) -> str:
     """Return the index set of a sum: the one named, or that of the names with this index."""
+    named = (node.over or "{}").strip("{}").split(",")
     if node.over is not None and not node.over.startswith("{"):
         if node.over not in scope.sets:
             raise Unreadable(f"{node.over} is no set or number of elements of this problem", node.start, node.end)
-        return scope.sets[node.over]
-    used = _used(node.body, node.index, scope)
+        used, named = scope.sets[node.over], []
+    else:
+        used = _used(node.body, node.index, scope)
     if not used:
         raise Unreadable(f"nothing in this sum has the index {node.index}", node.start, node.end)
-    for element in (*node.without, *(node.over or "{}").strip("{}").split(",")):
+    for element in (*node.without, *named):
         if element and element not in scope.elements[used]:
             raise Unreadable(f"{element} is no element of this problem", node.start, node.end)
     return used
