@@ -19,7 +19,7 @@ lint: .venv/test.done
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/test.done
+bench: .venv/test.done .venv/browser.done
 	$(BIN)/python -m benchmarks
 
 docs: .venv/test.done

@@ -107,6 +107,15 @@ def test_remedies_rank_two_heads_first_and_normalised_keys_before_a_lower_scale(
     assert abs(left.value - 0.5 * p) < left.error + 1e-3
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("variance", [0.04, 0.05, 0.06, 0.08])
+def test_normalised_keys_whose_length_is_seldom_negative(variance, seed):
+    """Of the noise its sign is left, which few samples show or none: an error of 1/2 with that probability."""
+    keys = hw.RandomKeys(E, along_mean={0: variance})
+    left = remedies(10 * (E[0] + E[1]), keys, E, TARGET, seed=seed)["normalised keys"].mean_squared_error
+    assert abs(left.value - 0.5 * ndtr(-1 / math.sqrt(variance))) < left.error + 1e-7
+
+
 def test_tiny_noise_is_linear():
     """Cov = alpha beta^2 sum_i a_i^2 |q|^2 ... with a the weights at the means, to first order."""
     beta, alpha = 3.0, 1e-12

@@ -30,8 +30,8 @@ def delta(scores: Scores, block: tuple[int, int] | None = None) -> Found:
         shift += [part @ vectors for part, vectors in zip(bend.T, away, strict=True)]
     if block is None:
         covariance = (covariance + covariance.T) / (2 * scores.heads**2)
-    doubt, rounding = scores.rounding(float(np.trace(covariance)), _varying(scores))
     trace = float(np.trace(covariance))
+    doubt, rounding = scores.rounding(trace, _varying(scores))
     error = _neglected(scores, trace) + 1e-14 * float(np.linalg.norm(covariance)) + rounding
     mean = scores.centre + (scores.offsets + shift).mean(axis=0)
     shifted = float(np.sqrt(error) * np.sqrt(float(scores.variance.max())))
