@@ -128,7 +128,7 @@ def two_heads(setting: Setting) -> Part:
                 1.0,
                 otherwise=f"At a scale of {curves.scales[worst]:.3g} two heads do not vary less than one.",
             ),
-            Finding("the probability of a negative length", 1 - given.probability, given.error, "=", turned),
+            Finding("the probability of a negative length", given.left_out, given.left_out_error, "=", turned),
             Finding("the variance given a positive length", given.variance, given.error),
             Finding(
                 "the variance for endless queries",
