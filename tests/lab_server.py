@@ -15,13 +15,19 @@ from pathlib import Path
 HEADWISE = str(Path(sys.executable).with_name("headwise"))
 
 
+def hear_ctrl_c():
+    """Let a process hear Ctrl-C even if the tests themselves, being in the background, do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def running(*words):
     """Give the address of a lab of its own, its process beside it; it is stopped by Ctrl-C at the end.
 
     What it prints after its address comes into `process.printed`, whole once the block has ended.
     """
-    process = subprocess.Popen([HEADWISE, "lab", "--no-browser", *words], stderr=subprocess.PIPE, text=True)
+    command = [HEADWISE, "lab", "--no-browser", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     line = process.stderr.readline()
     address = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
     assert address, line

@@ -124,8 +124,9 @@ class Integrals:
         length = float(np.sqrt(trace))
         doubt, rounding = self.scores.rounding(trace, float(np.exp(-0.5 * self.scores.rare)))
         # Draws beyond the reach, in either score of a pair: means move by the largest value at most, moments by its square.
-        rare = 2 * self.accuracy.cut(self.scores.deviation[self.split.wide].max(axis=1, initial=0.0))
-        cut = rare * self.scores.length**2
+        noisiest = self.scores.deviation[self.split.wide].max(axis=1, initial=0.0)
+        rare = 2 * self.accuracy.cut(noisiest)
+        cut = (rare + self.accuracy.least(noisiest)) * self.scores.length**2
         error = self._error(changes[0] / size, changes[1] / size) * size + rounding + cut
         return Found(
             self.scores.centre + (self.scores.offsets + self.means(best)).mean(axis=0),
@@ -162,9 +163,10 @@ class Integrals:
         """Turn the changes from a coarser rule, and those that the guess of the last order made, into a relative error.
 
         A rule with half as many nodes is worse by a factor that the width of the strip gives; 10 is for what grows on its edge.
+        Both may agree by chance, so what such a rule may be off by is added.
         """
-        rule = coarse * min(1.0, 10 * self.accuracy.gain) + 40 * self.accuracy.error
-        return float(rule + fourth + 1e-14)
+        rule = coarse * min(1.0, 10 * self.accuracy.gain) + max(40 * self.accuracy.error, self.accuracy.alias)
+        return float(rule + fourth + 1e-15 * (10 + self.accuracy.rare))
 
     def _keys(self, factors: Float[np.ndarray, "3 2 h h"]) -> Float[np.ndarray, "3 v v"]:
         """Return the sum of weights times v v^T over the bulk, for each set of weights."""

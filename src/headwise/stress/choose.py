@@ -20,10 +20,12 @@ _INTEGRALS = ("laplace", "pairs")
 # Seconds of integration beyond which sampling is tried instead.
 _PATIENCE = 60.0
 _FINEST = 1e-15
-# A covariance below this, relative to the values, is rounding.
-_UNSEEN = 1e-30
-# What the bulk may be off by, in units of the error that rules are chosen for: a rule is off by some forty.
-_BULK = 60.0
+# So many times the error of the rules is what they are stated to be off by, with what heads and bulk add.
+_STATED = 500.0
+# A covariance below this, relative to the values, is beyond what integrals hold of the smallest weights.
+_UNSEEN = 1e-260
+# What the bulk may be off by, in units of the error that rules are chosen for: a rule is off by some hundred.
+_BULK = 100.0
 # So many times the samples are out of reach.
 _HOPELESS = 1e6
 # With so few scores nothing takes long.
@@ -81,7 +83,7 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
         if tried.covariance_error <= tolerance * float(np.linalg.norm(tried.covariance)):
             return "delta", "the noise is tiny"
     lone = not np.triu(scores.coupled, 1).any()
-    seconds = _seconds(scores, tolerance / 300, _BULK * (tolerance / 300), scores.rare)
+    seconds = _seconds(scores, tolerance / _STATED, _BULK * (tolerance / _STATED), scores.rare)
     if seconds > _PATIENCE:
         sampled = "hybrid" if scores.count * scores.heads > _FEW and fits(scores, tolerance) else "montecarlo"
         return sampled, f"integrals would take some {seconds:.0f} s"
@@ -126,7 +128,7 @@ def _check_independent(scores: Scores, method: str) -> None:
 
 def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | None) -> Found:
     """Integrate, with finer rules, a smaller bulk and rarer noise until the error is within the tolerance."""
-    error, start = max(min(tolerance / 300, 1e-3), _FINEST), time.monotonic()
+    error, start = max(min(tolerance / _STATED, 1e-3), _FINEST), time.monotonic()
     left, rare = _BULK * error, scores.rare
     while True:
         found = Integrals.of(scores, (error, left, rare), tick).found(block)

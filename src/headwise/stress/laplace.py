@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from headwise.stress.quadrature import Accuracy, is_narrow, tilted
+from headwise.stress.quadrature import Accuracy, grid, is_narrow, tilted
 from headwise.stress.scores import Bulk, Scores
 
 # The logarithm of the largest t whose cube is a float; where t is larger, all keys of a bulk are beyond their turning points.
@@ -93,7 +93,7 @@ def reach_of(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> Flo
     base = np.log(float(bulk.plain[head, -1] + bulk.extra[head, -1])) if bulk is not None else -np.inf
     top = np.logaddexp(np.max(mean + reach, initial=-np.inf) + np.log(max(len(mean), 1)), base)
     low = max(np.max(mean - reach, initial=-np.inf), base)
-    return np.arange(-top - accuracy.digits, -low + np.log(accuracy.digits + 3) + 0.5 + accuracy.step, accuracy.step)
+    return grid(-top - accuracy.digits, -low + np.log(accuracy.digits + 3) + 0.5 + accuracy.step, accuracy.step)
 
 
 def one_head(scores: Scores, head: int, split: Split, accuracy: Accuracy) -> tuple[Moments, Moments, Moments]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headwise.stress.laplace import Moments, Narrow, Split, base_vectors
-from headwise.stress.quadrature import WIDE, Accuracy
+from headwise.stress.quadrature import WIDE, Accuracy, grid
 from headwise.stress.scores import Scores
 
 _SPACE = 1 << 22
@@ -80,9 +80,9 @@ def _given(
     step = min(accuracy.fine, accuracy.normal(rest))
     if step >= accuracy.fine / 2:
         edge = float(accuracy.reach(rest)) * rest
-        grid = np.arange(centres.min() - edge, centres.max() + edge + step, step)
-        mass, first = side.at(grid)
-        density = np.exp(-0.5 * ((grid[:, None] - centres) / rest) ** 2)
+        scores = grid(centres.min() - edge, centres.max() + edge + step, step)
+        mass, first = side.at(scores)
+        density = np.exp(-0.5 * ((scores[:, None] - centres) / rest) ** 2)
         density /= density.sum(axis=0)
         return mass @ density, first @ density
     nodes, weights = accuracy.noise(rest)
@@ -97,7 +97,7 @@ def two_heads(
     scores: Scores, pair: tuple[int, int], split: Split, accuracy: Accuracy, spans: tuple[tuple[float, float], ...]
 ) -> tuple[Moments, Moments, Moments]:
     """Integrate a pair of heads: as well as possible, with every other node, and with a guess of fourth cumulants."""
-    nodes = [np.arange(low, high + accuracy.step, accuracy.step) for low, high in spans]
+    nodes = [grid(low, high + accuracy.step, accuracy.step) for low, high in spans]
     wide = split.wide
     mean = scores.mean[wide][:, list(pair)] - scores.shift[list(pair)]
     deviation = scores.deviation[wide][:, list(pair)]

@@ -40,14 +40,28 @@ class Accuracy:
         return np.pi**2 / (1.5 - np.log(self.error))
 
     @property
+    def alias(self) -> float:
+        """How far the rule in u may be off, relative to a covariance: by 2 |Gamma(2 + 2 pi i / step)| of second moments."""
+        return 4 * np.sqrt(2 * np.pi) * (2 * np.pi / self.step) ** 1.5 * np.exp(-(np.pi**2) / self.step)
+
+    @property
     def gain(self) -> float:
         """How much smaller the error is than with every other node."""
         return np.exp(-(np.pi**2) / (2 * self.step))
 
     @property
     def fine(self) -> float:
-        """Step in scores, for each of many keys; on the slope of rare noise x exp(-x) is steeper, by powers of x."""
-        return np.pi**2 / (1.5 - np.log(self.error) + np.log(max(self.keys, 1)) + min(self.rare, 8.0))
+        """Step in scores, for each of many keys."""
+        return np.pi**2 / self._sharpness
+
+    @property
+    def _sharpness(self) -> float:
+        """The natural logarithm of 1 / error for a key's integrals.
+
+        With a step h the rule for x^2 exp(-x), x = e^y, is off by 2 |Gamma(2 + 2 pi i / h)|, which is some 150 times the
+        exp(-pi^2 / h) of the strip alone; on the slope of rare noise it is steeper still, by powers of x.
+        """
+        return 5.0 - np.log(self.error) + np.log(max(self.keys, 1)) + min(self.rare, 8.0)
 
     @property
     def farthest(self) -> float:
@@ -72,8 +86,14 @@ class Accuracy:
         return deviation * np.pi * np.sqrt(2 / (self.digits + np.log(max(self.keys, 1))))
 
     def noise(self, deviation: float) -> tuple[Float[np.ndarray, " z"], Float[np.ndarray, " z"]]:
-        """Return nodes and weights for a standard normal that is multiplied by a standard deviation."""
-        step = min(self.normal(1.0), self.fine / max(deviation, 1e-300))
+        """Return nodes and weights for a standard normal that is multiplied by a standard deviation s.
+
+        On the edge of the strip, pi / (2 s) from the axis, the normal density is larger by exp(pi^2 / (8 s^2)); where its own
+        aliases have died down before that, the edge does not matter.
+        """
+        step, edge = self.normal(1.0), np.pi / (2 * max(deviation, 1e-300))
+        if edge < 2 * np.pi / step:
+            step = min(step, 2 * np.pi * edge / (self._sharpness + edge**2 / 2))
         count = int(np.ceil(float(self.reach(deviation)) / step))
         nodes = np.arange(-count, count + 1) * step
         weights = np.exp(-0.5 * nodes**2)
@@ -85,6 +105,10 @@ class Accuracy:
         Where the output moves in rare draws only, a covariance of e^-rare is made of x as small as e^(-rare / 2).
         """
         return -self.digits - 1 - self.rare / 2, float(np.log(self.digits)) + 1.5
+
+    def least(self, deviation: Float[np.ndarray, " k"]) -> float:
+        """Bound the second moment of weights below the span, which those keys have that are integrated over their scores."""
+        return float(np.exp(2 * self.span()[0])) if not is_narrow(deviation).all() else 0.0
 
     @property
     def scores(self) -> int:
@@ -131,6 +155,11 @@ def _alike(m: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
     return firsts, places, counts
 
 
+def grid(low: float, high: float, step: float) -> Float[np.ndarray, " n"]:
+    """Return numbers from low to high; `np.arange` rounds the step to what the difference of the first two is."""
+    return low + step * np.arange(int(np.ceil((high - low) / step)))
+
+
 def is_narrow(s: np.ndarray) -> np.ndarray:
     """Say of which keys `tilted` gives the mean less e^y, which keeps its digits when there is little noise."""
     return np.asarray(s < WIDE)
@@ -160,7 +189,7 @@ def _wide(u: np.ndarray, m: np.ndarray, s: np.ndarray, accuracy: Accuracy) -> tu
     # Scores lie on a grid that the nodes in u are a part of, so that their differences are few.
     parts = int(np.ceil(accuracy.step / accuracy.fine))
     fine = accuracy.step / parts
-    scores = np.arange(*accuracy.span(), fine)
+    scores = grid(*accuracy.span(), fine)
     x = np.exp(scores)
     kernel = x * np.exp(-x) * fine
     differences = scores[0] - u[-1] + fine * np.arange((len(u) - 1) * parts + len(scores))

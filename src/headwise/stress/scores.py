@@ -20,7 +20,7 @@ _BLOCK = 1 << 15
 # Up to so many keys are all looked at one by one.
 _FEW = 32
 # The logarithm of the smallest covariance beside the values that is looked for.
-_RAREST = 300.0
+_RAREST = 600.0
 # Keys whose scores have a larger variance are never part of the bulk.
 _CALM = 4.0
 
