@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,11 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HEADWISE = str(Path(sys.executable).with_name("headwise"))
-
-
-def hear_ctrl_c():
-    """Let a process hear Ctrl-C even if the tests themselves, being in the background, do not."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# What is started so hears Ctrl-C even if the tests themselves, being in the background, do not.
+HEARING = [shutil.which("env"), "--default-signal=INT"]
 
 
 @contextmanager
@@ -26,8 +24,7 @@ def running(*words):
 
     What it prints after its address comes into `process.printed`, whole once the block has ended.
     """
-    command = [HEADWISE, "lab", "--no-browser", *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
+    process = subprocess.Popen([*HEARING, HEADWISE, "lab", "--no-browser", *words], stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
     address = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
     assert address, line

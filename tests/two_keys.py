@@ -32,7 +32,7 @@ def one_head_law(mean, deviation):
 
 
 def lone_setting(rng):
-    """Return means and standard deviations of two scores: calm, noisy and extremely so, near and far, one of them known or not."""
+    """Return means and standard deviations of two scores: calm to extremely noisy, near and far, one of them known or not."""
     deviations = np.exp(rng.uniform(np.log(1e-2), np.log(rng.choice([3, 30, 400])), 2))
     if rng.random() < 0.3:
         deviations[rng.integers(2)] = 0.0
@@ -60,7 +60,7 @@ def _normal(deviation):
 
 
 def paired_setting(rng):
-    """Return the means and the factors of the noise of two keys' scores in two heads: shared, opposed, nearly equal, one-sided."""
+    """Return means and factors of the noise of two keys' scores in two heads: shared, opposed, nearly equal, one-sided."""
     size = np.exp(rng.uniform(np.log(1e-2), np.log(rng.choice([3, 15]))))
     factors = [rng.normal(size=(2, 2)) * size * np.exp(rng.normal(size=(2, 1))) for _ in range(2)]
     kind = rng.integers(4)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lab_server import HEADWISE, ask, busy, hear_ctrl_c, helpers, port_of, running, wait_for
+from lab_server import HEADWISE, HEARING, ask, busy, helpers, port_of, running, wait_for
 
 from headwise.lab.workers import Helper
 
@@ -196,9 +196,7 @@ def test_a_killed_worker_is_replaced():
 def test_no_browser_is_no_trouble(tmp_path):
     """Where none can be opened, the address is printed and the server runs."""
     env = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
-    process = subprocess.Popen(
-        [sys.executable, HEADWISE, "lab"], stderr=subprocess.PIPE, text=True, env=env, preexec_fn=hear_ctrl_c
-    )
+    process = subprocess.Popen([*HEARING, sys.executable, HEADWISE, "lab"], stderr=subprocess.PIPE, text=True, env=env)
     try:
         first = process.stderr.readline()
         assert first.startswith("the lab is at http://127.0.0.1:")
@@ -230,8 +228,7 @@ def test_a_helper_gives_up_and_is_replaced():
 
 
 def test_the_command_tells_a_program_where_it_is(tmp_path):
-    command = [HEADWISE, "lab", "--no-browser", "--json"]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, preexec_fn=hear_ctrl_c) as process:
+    with subprocess.Popen([*HEARING, HEADWISE, "lab", "--no-browser", "--json"], stdout=-1, stderr=-1, text=True) as process:
         line = process.stdout.readline()
         port = int(json.loads(line)["address"].removeprefix("http://127.0.0.1:").rstrip("/"))
         wait_for(port)

@@ -1,5 +1,6 @@
 """Queries of least expected squared error when the keys are random: sections by sampling, verdicts by the exact law."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from headwise.stress.law import check_seed, law
 
 _SPACE = 1 << 22
 _MOST_DRAWS = 2048
+_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def robust(
     count = check_count("robust", "heads", heads)
     check_seed("robust", seed)
     plain = _plain(random_keys, known, goal, count)
-    scale = best_scale(plain, random_keys, known, goal, seed=seed).scale
+    scale = best_scale(plain, random_keys, known, goal, seed=seed, progress=progress).scale
     base = law(scale * plain, random_keys, known, seed=seed).mean_squared_error(goal)
     plain_error = base.value
     size = int(np.clip(_SPACE // (random_keys.count * random_keys.width), 64, _MOST_DRAWS))
@@ -81,9 +83,12 @@ def robust(
     # When a descent ends does not depend on the size of the values.
     unit = float(max(np.abs(known).max(), np.abs(goal).max())) or 1.0
     for number, start in enumerate(starts):
-        if progress is not None:
-            progress(number, len(starts), "descents")
-        queries = _descended(start, sample, known / unit, goal / unit)
+
+        def told(step: int, number: int = number) -> None:
+            if progress is not None:
+                progress(step, _STEPS, f"descent {number + 1} of {len(starts)}")
+
+        queries = _descended(start, (sample, known / unit, goal / unit), told)
         found = law(queries, random_keys, known, seed=seed).mean_squared_error(goal)
         if found.value < best_error:
             best, best_error, error_error = queries, found.value, found.error
@@ -135,11 +140,13 @@ def _plain(random_keys: RandomKeys, values: np.ndarray, target: np.ndarray, head
     return designed[np.arange(heads) % len(designed)]
 
 
-def _descended(start: np.ndarray, sample: np.ndarray, values: np.ndarray, target: np.ndarray) -> Float[np.ndarray, "h d"]:
-    """Follow the gradient of the mean squared error on a sample of keys to where it vanishes."""
+def _descended(
+    start: np.ndarray, given: tuple[np.ndarray, np.ndarray, np.ndarray], told: Callable[[int], object]
+) -> Float[np.ndarray, "h d"]:
+    """Follow the gradient of the mean squared error, on a sample of keys with values and a target, to where it vanishes."""
     from scipy.optimize import minimize  # noqa: PLC0415
 
-    heads = len(start)
+    heads, (sample, values, target), steps = len(start), given, itertools.count(1)
 
     def cost(flat: np.ndarray) -> tuple[float, np.ndarray]:
         queries = flat.reshape(start.shape)
@@ -153,5 +160,8 @@ def _descended(start: np.ndarray, sample: np.ndarray, values: np.ndarray, target
         slopes = 2 / heads * weights * pull / len(sample)
         return float((away**2).sum(axis=1).mean()), np.einsum("nkh,nkd->hd", slopes, sample, optimize=True).ravel()
 
-    found: Any = minimize(cost, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+    def stepped(_: np.ndarray) -> None:
+        told(next(steps))
+
+    found: Any = minimize(cost, start.ravel(), jac=True, method="L-BFGS-B", callback=stepped, options={"maxiter": _STEPS})
     return np.asarray(found.x).reshape(start.shape)

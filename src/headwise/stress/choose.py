@@ -1,6 +1,5 @@
 """Which method answers, how accurate its parts must be, and what is said of it."""
 
-import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -26,6 +25,10 @@ _STATED = 500.0
 _UNSEEN = 1e-260
 # What the bulk may be off by, in units of the error that rules are chosen for: a rule is off by some hundred.
 _BULK = 100.0
+# What samples of a minute do not reach; integrals that do are not tried against them.
+_SAMPLES_REACH = 3e-3
+# Guesses of times were made for a machine some three times slower.
+_PACE = 0.3
 # So many times the samples are out of reach.
 _HOPELESS = 1e6
 # With so few scores nothing takes long.
@@ -47,33 +50,54 @@ def solved(scores: Scores, method: str, tolerance: float, seed: int, tick: Tick 
         return Answer(delta(scores, block), "delta", "the output is certain")
     chosen, reason = (method, "asked for") if method != "auto" else _fitting(scores, tolerance)
     _check_independent(scores, chosen)
-    stopped = False
     # One thread, so that sums are rounded alike on every machine; where all is small, asking for it takes longer than the rest.
     with nullcontext() if scores.count * scores.heads <= _FEW and chosen in _INTEGRALS else one_blas_thread():
         if chosen == "delta":
-            found = delta(scores, block)
-        elif chosen in _INTEGRALS:
-            found = _integrated(scores, tolerance, block, tick)
-        elif chosen == "hybrid" and block is None:
-            found, stopped = hybrid(scores, tolerance, seed, tick)
-        else:
-            found, stopped = montecarlo(scores, tolerance, seed, tick, block)
-    return Answer(found, chosen, _said(found, chosen, reason, tolerance, stopped=stopped))
-
-
-def _said(found: Found, method: str, reason: str, tolerance: float, *, stopped: bool) -> str:
-    size = float(np.linalg.norm(found.covariance))
-    error = found.covariance_error / size if size > 0 else 0.0
-    said = f"interrupted; {reason}" if stopped else reason
-    if error <= tolerance:
-        return said
-    said = f"{said}; the error is {error:.1e} of the covariance, not {tolerance:.1e}"
-    if method in ("hybrid", "montecarlo"):
-        more = min(error / tolerance, _HOPELESS) ** 2
-        return (
-            f"{said}; {more:.3g} times the samples would reach it" if more < _HOPELESS else f"{said}; no sample would reach it"
+            return _answer(delta(scores, block), chosen, reason, tolerance, '"pairs" does better')
+        if chosen not in _INTEGRALS:
+            return _sampled(scores, (chosen, reason), (tolerance, seed), tick, block)
+        found, limit = _integrated(scores, tolerance, block, tick)
+        tried = _answer(found, chosen, reason, tolerance, limit)
+        if method != "auto" or block is not None or _relative(found) <= max(tolerance, _SAMPLES_REACH):
+            return tried
+        sampled = _sampled(
+            scores, _sampler(scores, tolerance, f"{limit}, and stop at {_relative(found):.1e}"), (tolerance, seed), tick
         )
-    return f"{said}; " + ('"pairs" does better' if method == "delta" else "that is all that float64 allows, or a minute")
+        return min(tried, sampled, key=lambda answer: _relative(answer.found))
+
+
+def _sampled(
+    scores: Scores, chosen: tuple[str, str], aims: tuple[float, int], tick: Tick | None, block: Block = None
+) -> Answer:
+    """Sample by a method that was chosen for a reason, to a tolerance, with a seed."""
+    (method, reason), (tolerance, seed) = chosen, aims
+    if method == "hybrid" and block is None:
+        found, stopped = hybrid(scores, tolerance, seed, tick)
+    else:
+        found, stopped = montecarlo(scores, tolerance, seed, tick, block)
+    more = min(_relative(found) / tolerance, _HOPELESS) ** 2
+    limit = f"{more:.3g} times the samples would reach it" if more < _HOPELESS else "no sample would reach it"
+    return _answer(found, method, f"interrupted; {reason}" if stopped else reason, tolerance, limit)
+
+
+def _sampler(scores: Scores, tolerance: float, reason: str) -> tuple[str, str]:
+    """Choose between the methods that sample."""
+    few = scores.count * scores.heads > _FEW and fits(scores, tolerance)
+    return ("hybrid" if few else "montecarlo"), reason
+
+
+def _relative(found: Found) -> float:
+    """Return the error of the covariance beside its size."""
+    size = float(np.linalg.norm(found.covariance))
+    return found.covariance_error / size if size > 0 else 0.0
+
+
+def _answer(found: Found, method: str, reason: str, tolerance: float, limit: str) -> Answer:
+    """Say by how much the tolerance was missed, if it was, and what is in the way."""
+    error = _relative(found)
+    if error > tolerance:
+        reason = f"{reason}; the error is {error:.2g} of the covariance, not {tolerance:.2g}: {limit}"
+    return Answer(found, method, reason)
 
 
 def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
@@ -85,8 +109,7 @@ def _fitting(scores: Scores, tolerance: float) -> tuple[str, str]:
     lone = not np.triu(scores.coupled, 1).any()
     seconds = _seconds(scores, tolerance / _STATED, _BULK * (tolerance / _STATED), scores.rare)
     if seconds > _PATIENCE:
-        sampled = "hybrid" if scores.count * scores.heads > _FEW and fits(scores, tolerance) else "montecarlo"
-        return sampled, f"integrals would take some {seconds:.0f} s"
+        return _sampler(scores, tolerance, f"integrals would take some {seconds:.0f} s")
     if lone:
         return "laplace", "one head" if scores.heads == 1 else "the heads are independent"
     return "pairs", "the heads share noise"
@@ -107,12 +130,7 @@ def _seconds(scores: Scores, error: float, left: float, rare: float) -> float:
     double = 0.0
     for h, g in np.argwhere(np.triu(scores.coupled, 1)):
         double += float((grids[:, h] * nodes[h] * nodes[g]).sum()) * 12 / 2e10 + len(wide) ** 2 * nodes[h] * nodes[g] * 2 / 2e10
-    return single + double
-
-
-def _late(scores: Scores, aims: tuple[float, float, float], start: float) -> bool:
-    """Say whether integrals of a smaller error would take too long."""
-    return bool(time.monotonic() - start > _PATIENCE / 6 or _seconds(scores, *aims) > _PATIENCE)
+    return _PACE * (single + double)
 
 
 def _check_independent(scores: Scores, method: str) -> None:
@@ -126,11 +144,15 @@ def _check_independent(scores: Scores, method: str) -> None:
         )
 
 
-def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | None) -> Found:
-    """Integrate, with finer rules, a smaller bulk and rarer noise until the error is within the tolerance."""
-    error, start = max(min(tolerance / _STATED, 1e-3), _FINEST), time.monotonic()
-    left, rare = _BULK * error, scores.rare
+def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | None) -> tuple[Found, str]:
+    """Integrate, with finer rules, a smaller bulk and rarer noise until the error is within the tolerance; or say why not.
+
+    How long that may take is guessed, not measured, so that the answer is the same on a slow machine.
+    """
+    error = max(min(tolerance / _STATED, 1e-3), _FINEST)
+    left, rare, spent = _BULK * error, scores.rare, 0.0
     while True:
+        spent += _seconds(scores, error, left, rare)
         found = Integrals.of(scores, (error, left, rare), tick).found(block)
         size = max(float(np.linalg.norm(found.covariance)), found.scale)
         # Rare noise can be told from none long before rules of that accuracy are at hand.
@@ -138,13 +160,19 @@ def _integrated(scores: Scores, tolerance: float, block: Block, tick: Tick | Non
         missed = found.covariance_error > seen and found.cut_error > 0.2 * seen
         rarer = rare + float(np.log(found.cut_error / (0.1 * seen))) if missed else rare
         enough = max(seen, 2 * found.rounding_error)
-        less = left * min(0.1, 0.1 * enough / found.bulk_error) if found.bulk_error > 0.9 * enough else left
+        less = left * float(np.clip(0.3 * enough / found.bulk_error, 0.1, 0.5)) if found.bulk_error > 0.9 * enough else left
         room = 0.9 * enough if less < left else enough - found.bulk_error
         room -= min(found.cut_error, 0.2 * enough)
         rule = found.covariance_error - found.bulk_error - found.cut_error
         finer = max(error * min(1e-2, 0.5 * room / rule), _FINEST) if rule > room else error
         aims = finer, less, rarer
-        done = found.covariance_error <= enough and rarer == rare
-        if done or aims == (error, left, rare) or _late(scores, aims, start):
-            return found
+        if found.covariance_error <= enough and rarer == rare:
+            return found, "that is all that the rounding of floats allows"
+        if aims == (error, left, rare):
+            return found, "no rule is finer in float64"
+        if spent + _seconds(scores, *aims) > _PATIENCE:
+            # A smaller bulk may be what takes so long; the rest can be mended without.
+            aims = finer, left, rarer
+        if aims == (error, left, rare) or spent + _seconds(scores, *aims) > _PATIENCE:
+            return found, "integrals that are more accurate would take more than a minute"
         error, left, rare = aims

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,11 @@ from headwise.errors import OptionError
 from headwise.shown import Shown, Summary, number
 from headwise.stress.estimate import Estimate
 from headwise.stress.law import law
+
+# About so many scales are tried in the search for the best.
+_USUAL = 60
+# No scale is tried at which a score has a larger standard deviation.
+_WIDEST = 300.0
 
 
 @dataclass(frozen=True)
@@ -139,12 +145,12 @@ def curve(
                 progress(number_done * len(factors) + place + 1, len(named) * len(factors), name)
         table = np.array(points)
         window = (float(factors.min()), float(factors.max())) if len(factors) > 1 else (factors[0] / 10, factors[0] * 10)
-        best = best_scale(heads, random_keys, values, goal, window=window, tolerance=tolerance, seed=seed)
+        best = best_scale(heads, random_keys, values, goal, window=window, tolerance=tolerance, seed=seed, progress=progress)
         found[name] = Series(table[:, 0], table[:, 1], table[:, 2], table[:, 3], best)
     return Curve(factors, found)
 
 
-def best_scale(
+def best_scale(  # noqa: PLR0913  what a law takes, a target, and how to look
     queries: Float[np.ndarray, "h d"],
     random_keys: RandomKeys | Given,
     values: Float[Array, "k v"] | Given,
@@ -154,22 +160,28 @@ def best_scale(
     moves: int = 0,
     tolerance: float = 1e-3,
     seed: int = 0,
+    progress: Callable[[int, int, str], object] | None = None,
 ) -> Best:
     """Return the factor on the queries with the least mean squared error, and that error.
 
     A grid finds the valley; finer integrals follow it down to a point of the grid that is no higher than its neighbours, and
-    a search between those finds the bottom. A valley at the lower end of the window moves the window down, `moves` times at
-    most; upwards, errors may fall for ever. The scale is known up to where the error is higher on both sides by more than it
-    may be off by, the next points of the grid at most.
+    a search between those finds the bottom. With `moves`, a valley at the lower end of the window moves the window down, so
+    often at most, and one at the upper end moves that up for as long as errors fall noticeably and scores vary by less than
+    some hundreds. The scale is known up to where the error is higher on both sides by more than it may be off by, the next
+    points of the grid at most.
     """
     from scipy.optimize import minimize_scalar  # noqa: PLC0415  slow to load
 
-    sampled = law(queries, random_keys, values, tolerance=tolerance, seed=seed).method in ("hybrid", "montecarlo")
-    fine = tolerance if sampled else min(tolerance, 1e-8)
+    given = law(queries, random_keys, values, tolerance=tolerance, seed=seed)
+    fine = tolerance if given.method in ("hybrid", "montecarlo") else min(tolerance, 1e-8)
+    done = count(1)
 
     @cache
     def left(log_scale: float, wanted: float = fine) -> Estimate:
-        return law(np.exp(log_scale) * queries, random_keys, values, tolerance=wanted, seed=seed).mean_squared_error(target)
+        found = law(np.exp(log_scale) * queries, random_keys, values, tolerance=wanted, seed=seed).mean_squared_error(target)
+        if progress is not None:
+            progress(min(next(done), _USUAL), _USUAL, "best scale")
+        return found
 
     def error(log_scale: float) -> float:
         return left(float(log_scale)).value
@@ -178,6 +190,12 @@ def best_scale(
     while (start := int(np.argmin([left(point, tolerance).value for point in grid]))) == 0 and moves > 0:
         moves -= 1
         grid = [point + grid[0] - grid[-2] for point in grid]
+    highest = np.log(_WIDEST / max(float(given.scores.deviation.max()), 1e-300)) if moves else -np.inf
+    while start == len(grid) - 1 and (higher := 2 * grid[-1] - grid[-2]) <= highest:
+        grid.append(higher)
+        if left(higher, tolerance).value >= (1 - tolerance) * left(grid[start], tolerance).value:
+            break
+        start += 1
     place = _downhill(lambda other: error(grid[other]), start, len(grid))
     log_scale, ends = grid[place], (grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)])
     valley = 0 < place < len(grid) - 1

@@ -125,10 +125,13 @@ class Law(Shown):
         error = self.variance_error + 2 * far * self.mean_error + self.mean_error**2
         return Estimate(self.variance + far**2, error)
 
-    def flip_probability(self, key: int, *, against: int | None = None, head: int | Given = 0) -> Estimate:
+    def flip_probability(
+        self, key: int, *, against: int | None = None, head: int | Given = 0, progress: Tick | None = None
+    ) -> Estimate:
         """Return the probability that a key scores strictly above all others in a head, or above one other key.
 
-        `log` of the answer holds it where it is too small for a float.
+        `log` of the answer holds it where it is too small for a float. A million keys take some seconds; `progress`, here and
+        in the questions below, is called with the work done, the work to do and the name of the stage.
         """
         (row,) = check_rows("flip_probability", [key], self.scores.count, "key").tolist()
         if not isinstance(head, (int, np.integer)) or not 0 <= head < self.scores.heads:
@@ -136,27 +139,47 @@ class Law(Shown):
         place = int(head)
         mean, deviation = self.scores.mean[:, place], self.scores.deviation[:, place]
         if against is None:
-            return flips.flip(mean, deviation, row)
+            return flips.flip(mean, deviation, row, progress)
         (other,) = check_rows("flip_probability", [against], self.scores.count, "against").tolist()
         if other == row:
             raise OptionError("flip_probability", f"against must be another key, but both are {row}")
         return flips.pair_flip(mean, deviation, row, other)
 
-    def cdf(self, direction: Float[Array, " v"] | Given, at: float | Given, *, seed: int | Given = None) -> Estimate:
+    def cdf(
+        self,
+        direction: Float[Array, " v"] | Given,
+        at: float | Given,
+        *,
+        seed: int | Given = None,
+        progress: Tick | None = None,
+    ) -> Estimate:
         """Return the probability that the output along a direction is at most `at`."""
         way = self._direction("cdf", direction)
         if not isinstance(at, (int, float, np.number)) or not np.isfinite(at):
             raise OptionError("cdf", f"at must be a finite number, but got {at!r}")
-        return projections.distribution(self.scores, way, float(at), self._seed("cdf", seed))
+        return projections.distribution(self.scores, way, float(at), self._seed("cdf", seed), progress)
 
-    def quantile(self, direction: Float[Array, " v"] | Given, p: float | Given, *, seed: int | Given = None) -> Estimate:
+    def quantile(
+        self,
+        direction: Float[Array, " v"] | Given,
+        p: float | Given,
+        *,
+        seed: int | Given = None,
+        progress: Tick | None = None,
+    ) -> Estimate:
         """Return the number that the output along a direction is below with probability p."""
         if not isinstance(p, (int, float, np.number)) or not 0 < p < 1:
             raise OptionError("quantile", f"p must lie strictly between 0 and 1, but got {p!r}")
-        return projections.quantile(self.scores, self._direction("quantile", direction), float(p), self._seed("quantile", seed))
+        way = self._direction("quantile", direction)
+        return projections.quantile(self.scores, way, float(p), self._seed("quantile", seed), progress)
 
     def probability_within(
-        self, target: Float[Array, " v"] | Given, radius: float | Given, *, seed: int | Given = None
+        self,
+        target: Float[Array, " v"] | Given,
+        radius: float | Given,
+        *,
+        seed: int | Given = None,
+        progress: Tick | None = None,
     ) -> Estimate:
         """Return the probability that the output is within a distance of a target."""
         if not isinstance(radius, (int, float, np.number)) or not 0 < radius < np.inf:
@@ -168,9 +191,8 @@ class Law(Shown):
             away, goal = float(np.linalg.norm(goal - self.turn @ inside)), inside
         if away > radius:
             return Estimate(0.0, 0.0)
-        return projections.within(
-            self.scores, goal, float(np.sqrt((radius - away) * (radius + away))), self._seed("probability_within", seed)
-        )
+        left = float(np.sqrt((radius - away) * (radius + away)))
+        return projections.within(self.scores, goal, left, self._seed("probability_within", seed), progress)
 
     def sample(self, draws: int | Given, *, seed: int | Given = None) -> Float[np.ndarray, "draws v"]:
         """Draw outputs."""

@@ -4,40 +4,66 @@ For one head the widest key is integrated exactly: given all other scores, p.c <
 sampled, with independent scramblings of Sobol points where there are few enough scores, and the error comes from their spread.
 """
 
+from collections.abc import Iterator
+from functools import cached_property
+
 import numpy as np
 from jaxtyping import Float
 
 from headwise.stress import sobol
+from headwise.stress.assemble import Tick
 from headwise.stress.estimate import Estimate
-from headwise.stress.sampling import roots
+from headwise.stress.sampling import Sampler, roots
 from headwise.stress.scores import Scores
 
 _POWER = 12
 _SPACE = 1 << 24
+# Scores that are drawn for each scramble, at most, by the fused sampler.
+_RANDOM_SPACE = 1 << 27
 _MOST_DIMENSIONS = 4096
 
 
 class Sampled:
-    """Scores of all keys in every head, sampled once: scrambles x points x keys x heads, by blocks of scrambles."""
+    """Outputs sampled once, in independent parts: from scrambled Sobol points, or at random if there are many scores."""
 
-    def __init__(self, scores: Scores, seed: int) -> None:
+    def __init__(self, scores: Scores, seed: int, tick: Tick | None) -> None:
         """Prepare the sampling; nothing is drawn yet."""
-        self.scores, self.seed = scores, seed
-        self.root = roots(scores.covariances(np.arange(scores.count)))
-        self.size = 2 ** int(np.clip(np.log2(_SPACE / (scores.count * scores.heads)), 4, _POWER))
+        self.scores, self.seed, self.tick = scores, seed, tick
+        self.dimensions = scores.count * scores.heads
+        self.many = self.dimensions > _MOST_DIMENSIONS
+        space = _RANDOM_SPACE if self.many else _SPACE
+        self.size = 2 ** int(np.clip(np.log2(space / self.dimensions), 4, _POWER))
+
+    @cached_property
+    def root(self) -> Float[np.ndarray, "k h h"]:
+        """Roots of the covariances of all scores."""
+        return roots(self.scores.covariances(np.arange(self.scores.count)))
+
+    @cached_property
+    def fused(self) -> Sampler:
+        """What draws contexts of many keys."""
+        return Sampler(self.scores)
+
+    @property
+    def slack(self) -> float:
+        """How far rounding may move an output, beside the size of the values."""
+        return 1e-6 if self.many else 1e-12
+
+    def parts(self) -> Iterator[int]:
+        """Count the parts, and tell of each when it is done."""
+        for number in range(sobol.SCRAMBLES):
+            yield number
+            if self.tick is not None:
+                self.tick(number + 1, sobol.SCRAMBLES, f"{self.size * sobol.SCRAMBLES} outputs")
 
     def scramble(self, number: int) -> Float[np.ndarray, "n k h"]:
-        """Return the scores of one scramble, from the shift."""
+        """Return the scores of one scramble of Sobol points, from the shift."""
         scores = self.scores
-        dimensions = scores.count * scores.heads
         rng = np.random.default_rng([self.seed, 7, number])
-        if dimensions <= _MOST_DIMENSIONS:
-            order = np.argsort(-(self.root**2).sum(axis=1).ravel(), kind="stable")
-            noise = np.empty((self.size, dimensions))
-            noise[:, order] = sobol.normals(dimensions, self.size, rng)
-            noise = noise.reshape(self.size, scores.count, scores.heads)
-        else:
-            noise = rng.standard_normal((self.size, scores.count, scores.heads))
+        order = np.argsort(-(self.root**2).sum(axis=1).ravel(), kind="stable")
+        noise = np.empty((self.size, self.dimensions))
+        noise[:, order] = sobol.normals(self.dimensions, self.size, rng)
+        noise = noise.reshape(self.size, scores.count, scores.heads)
         return np.einsum("khg,nkg->nkh", self.root, noise, optimize=True) + (scores.mean - scores.shift)
 
     def chance(self, parts: list[float]) -> Estimate:
@@ -46,7 +72,12 @@ class Sampled:
         return Estimate(found.value, found.error + 3 / (self.size * len(parts)))
 
     def contexts(self, number: int) -> Float[np.ndarray, "n v"]:
-        """Return the averaged contexts of one scramble."""
+        """Return the averaged contexts of one part."""
+        if self.many:
+            size = max(1, _SPACE // self.dimensions)
+            key = self.seed, 7 << 16 | number
+            each = [self.fused.contexts(key, start, min(size, self.size - start)) for start in range(0, self.size, size)]
+            return np.concatenate(each) + self.scores.centre
         found = self.scramble(number)
         found -= found.max(axis=1, keepdims=True)
         np.exp(found, out=found)
@@ -60,24 +91,26 @@ def spread(parts: list[float]) -> Estimate:
     return Estimate(float(each.mean()), sobol.spread(each))
 
 
-def distribution(scores: Scores, direction: Float[np.ndarray, " v"], at: float, seed: int) -> Estimate:
+def distribution(
+    scores: Scores, direction: Float[np.ndarray, " v"], at: float, seed: int, tick: Tick | None = None
+) -> Estimate:
     """Return the probability that the output along a direction is at most some number."""
-    sampled = Sampled(scores, seed)
-    if scores.heads > 1:
-        slack = 1e-12 * float(np.abs(scores.given @ direction).max())
-        values = (sampled.contexts(number) @ direction for number in range(sobol.SCRAMBLES))
+    sampled = Sampled(scores, seed, tick)
+    along = scores.given @ direction
+    if scores.heads > 1 or sampled.many:
+        slack = sampled.slack * float(np.abs(along).max())
+        values = (sampled.contexts(number) @ direction for number in sampled.parts())
         return sampled.chance([float((value <= at + slack).mean()) for value in values])
-    along = scores.given @ direction
-    return sampled.chance([_Thresholds(sampled, number, along).at(at) for number in range(sobol.SCRAMBLES)])
+    return sampled.chance([_Thresholds(sampled, number, along).at(at) for number in sampled.parts()])
 
 
-def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed: int) -> Estimate:
+def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed: int, tick: Tick | None = None) -> Estimate:
     """Return where the distribution function along a direction passes p, and where its error lets it do so."""
-    sampled = Sampled(scores, seed)
+    sampled = Sampled(scores, seed, tick)
     along = scores.given @ direction
-    if scores.heads > 1:
-        return _pooled(np.concatenate([sampled.contexts(number) @ direction for number in range(sobol.SCRAMBLES)]), p)
-    below = [_Thresholds(sampled, number, along) for number in range(sobol.SCRAMBLES)]
+    if scores.heads > 1 or sampled.many:
+        return _pooled(np.concatenate([sampled.contexts(number) @ direction for number in sampled.parts()]), p)
+    below = [_Thresholds(sampled, number, along) for number in sampled.parts()]
 
     def passed(wanted: float) -> float:
         low, high = float(along.min()), float(along.max())
@@ -92,11 +125,11 @@ def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed:
     return Estimate(found, max(found - passed(p - doubt), passed(p + doubt) - found))
 
 
-def within(scores: Scores, target: Float[np.ndarray, " v"], radius: float, seed: int) -> Estimate:
+def within(scores: Scores, target: Float[np.ndarray, " v"], radius: float, seed: int, tick: Tick | None = None) -> Estimate:
     """Return the probability that the output is within a distance of a target."""
-    sampled = Sampled(scores, seed)
-    slack = 1e-12 * scores.length
-    lengths = (np.linalg.norm(sampled.contexts(number) - target, axis=1) for number in range(sobol.SCRAMBLES))
+    sampled = Sampled(scores, seed, tick)
+    slack = sampled.slack * scores.length
+    lengths = (np.linalg.norm(sampled.contexts(number) - target, axis=1) for number in sampled.parts())
     return sampled.chance([float((length <= radius + slack).mean()) for length in lengths])
 
 

@@ -17,10 +17,9 @@ from headwise.shown import Shown, Summary, number
 from headwise.stress.curve import best_scale
 from headwise.stress.estimate import Estimate
 from headwise.stress.law import Law, law
-from headwise.stress.sampling import BATCHES, STUDENT
+from headwise.stress.normalised import normalised_errors
 
 _HEADS = (1, 2, 4, 8)
-_SPACE = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Remedy:
 
 @dataclass(frozen=True, repr=False)
 class Remedies(Shown):
-    """All remedies, the best first."""
+    """All remedies, by what their error is at most, the best first."""
 
     ranked: Sequence[Remedy]
     target: Float[np.ndarray, " v"]
@@ -98,7 +97,7 @@ def remedies(
 ) -> Remedies:
     """Compare, on the same noise, how far from a target the output is: as it is, and with each remedy.
 
-    The remedies are the best single scale up to ten times the queries given, the division by sqrt(d), keys normalised to the
+    The remedies are the best single scale, the division by sqrt(d), keys normalised to the
     length of their means (QK-norm), and 1, 2, 4 or 8 heads that share the keys to be read. A head's query is the one that
     scores its keys at the level of the queries given and all other means at zero, by least squares.
 
@@ -125,10 +124,11 @@ def remedies(
     chosen = keys_read(base) if keys is None else np.unique(check_rows("remedies", keys, random_keys.count, "keys"))
     if not len(chosen):
         raise EmptyError("remedies", "keys must name at least one key, but there are none")
+    search = partial(best_scale, heads, random_keys, found, goal, moves=3, tolerance=tolerance, seed=seed, progress=progress)
     jobs: list[tuple[str, Callable[[], np.ndarray]]] = [
         (
             "best scale",
-            lambda: best_scale(heads, random_keys, found, goal, moves=3, tolerance=tolerance, seed=seed).scale * heads,
+            lambda: search().scale * heads,
         ),
         ("1/sqrt(d)", lambda: heads / np.sqrt(random_keys.width)),
         *((f"{count} head{'s' * (count > 1)}", partial(split, base, chosen, count)) for count in _HEADS),
@@ -141,9 +141,11 @@ def remedies(
         result = law(other, random_keys, found, tolerance=tolerance, seed=seed)
         spread = Estimate(result.variance, result.variance_error)
         tried.append(Remedy(name, other, result.mean_squared_error(goal), spread, result))
-    tried.append(_normalised(heads, random_keys, found, goal, seed))
-    # What differs by less than the errors keeps its order: the simpler remedy first.
-    ranked = sorted(tried, key=lambda remedy: float(f"{remedy.mean_squared_error.value:.2e}"))
+    error, spread = normalised_errors(heads, random_keys, found, goal, seed, progress)
+    tried.append(Remedy("normalised keys", heads, error, spread, None))
+    # By what the error certainly is below; what differs by little keeps its order, the simpler remedy first.
+    most = {remedy.name: remedy.mean_squared_error.value + remedy.mean_squared_error.error for remedy in tried}
+    ranked = sorted(tried, key=lambda remedy: float(f"{most[remedy.name]:.2e}"))
     return Remedies(ranked, goal, chosen.tolist())
 
 
@@ -164,32 +166,3 @@ def split(base: Law, keys: Int[np.ndarray, " r"], heads: int) -> Float[np.ndarra
     for head, part in enumerate(parts):
         wanted[part, head] = level
     return np.linalg.lstsq(np.asarray(base.scores.keys.means, dtype=np.float64), wanted)[0].T
-
-
-def _normalised(
-    heads: Float[np.ndarray, "h d"], random_keys: RandomKeys, values: np.ndarray, target: np.ndarray, seed: int
-) -> Remedy:
-    """Sample whole keys, give each the length of its mean, and measure what is left of the error."""
-    size = max(2, _SPACE // (random_keys.count * random_keys.width) // 4)
-    size = min(size, 512)
-    means = np.asarray(random_keys.means, dtype=np.float64)
-    wanted = np.linalg.norm(means, axis=1)
-    errors, variances = [], []
-    for batch in range(BATCHES):
-        drawn = random_keys.sample(size, seed=np.random.default_rng([seed, 11, batch]))
-        lengths = np.linalg.norm(drawn, axis=2)
-        drawn *= (wanted / np.where(lengths > 0, lengths, 1.0))[:, :, None]
-        scores = drawn @ heads.T
-        scores -= scores.max(axis=1, keepdims=True)
-        weights = np.exp(scores)
-        read = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=2) @ values
-        errors.append(float(((read - target) ** 2).sum(axis=1).mean()))
-        variances.append(float(read.var(axis=0, ddof=1).sum()))
-
-    def estimate(parts: list[float], most: float) -> Estimate:
-        # What no draw shows has a probability of up to 3 / draws, and moves the estimate by at most `most`.
-        unseen = 3 / (BATCHES * size) * most
-        return Estimate(float(np.mean(parts)), STUDENT * float(np.std(parts, ddof=1)) / np.sqrt(BATCHES) + unseen)
-
-    far, wide = (float(((values - centre) ** 2).sum(axis=1).max()) for centre in (target, values.mean(axis=0)))
-    return Remedy("normalised keys", heads, estimate(errors, far), estimate(variances, 4 * wide), None)
