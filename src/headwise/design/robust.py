@@ -163,5 +163,7 @@ def _descended(
     def stepped(_: np.ndarray) -> None:
         told(next(steps))
 
-    found: Any = minimize(cost, start.ravel(), jac=True, method="L-BFGS-B", callback=stepped, options={"maxiter": _STEPS})
+    found: Any = minimize(  # type: ignore[call-overload]  # it wants the callback's argument by another name for each method
+        cost, start.ravel(), jac=True, method="L-BFGS-B", callback=stepped, options={"maxiter": _STEPS}
+    )
     return np.asarray(found.x).reshape(start.shape)

@@ -72,7 +72,7 @@ def flip(mean: Float[np.ndarray, " k"], deviation: Float[np.ndarray, " k"], key:
     previous = -np.inf
     while True:
         total = _integral(height, edges)
-        if abs(total - previous) <= 1e-13 * max(1.0, abs(total)) or len(edges) > _MOST_PANELS:
+        if abs(total - previous) <= 1e-13 * max(1.0, abs(total)) or (len(edges) > _MOST_PANELS and previous > -np.inf):
             told(3)
             return _estimate(total, abs(total - previous) + 1e-13 * max(1.0, abs(total)) + doubt)
         previous = total
