@@ -1,7 +1,8 @@
 """How often the stated error of each method covers the truth, over a thousand random settings.
 
 The truth is the integral of a thousandth of the error. One head of each setting is asked for by "laplace", all heads by the
-others; "delta" meets the same keys with noise smaller by a factor between 10^2 and 10^8, where it applies.
+others; "delta" meets the same keys with noise smaller by a factor between 10^2 and 10^8, where it applies. What the integrals
+themselves state is compared with plain sums, on settings of two keys from calm to extremely noisy.
 """
 
 import sys
@@ -36,6 +37,34 @@ def covers(found: Law, truth: Law) -> list[bool]:
     ]
 
 
+def two_keys() -> None:
+    """Print how often integrals over two keys cover plain sums."""
+    from two_keys import lone_setting, one_head_law, pair_of_keys, paired_setting, two_heads_law
+
+    from headwise import RandomKeys
+
+    values, rng = np.array([[1.0], [0.0]]), np.random.default_rng(FIRST)
+    for name, count in (("laplace", SETTINGS), ("pairs", SETTINGS // 5)):
+        covered = np.zeros(2)
+        for _ in range(count):
+            if name == "laplace":
+                means, deviations = lone_setting(rng)
+                mean, variance = one_head_law(means[0] - means[1], float(np.hypot(*deviations)))
+                queries, keys = np.ones(1), RandomKeys(means[:, None], diagonal=(deviations**2)[:, None])
+            else:
+                means, factors = paired_setting(rng)
+                mean, variance = two_heads_law(means[0] - means[1], sum(factor.T @ factor for factor in factors))
+                queries, keys = np.eye(2), pair_of_keys(means, factors)
+            found = law(queries, keys, values, method=name, tolerance=1e-6)
+            # Plain sums have a rounding of their own.
+            covered += (
+                abs(found.mean[0] - mean) <= found.mean_error + 1e-13,
+                abs(found.variance - variance) <= found.covariance_error + (3e-13 * variance if name == "laplace" else 1e-14),
+            )
+        mean, covariance = 100 * covered / count
+        print(f"{name:<12} {mean:>6.1f}% {covariance:>10.1f}%             two keys to 1e-6, by plain sums   ({count} settings)")
+
+
 def main() -> None:
     from noisy_settings import quieter, setting
 
@@ -54,3 +83,4 @@ def main() -> None:
     for method, counts in covered.items():
         mean, covariance, variance = 100 * counts / SETTINGS
         print(f"{method:<12} {mean:>6.1f}% {covariance:>10.1f}% {variance:>8.1f}% {100 * met[method] / SETTINGS:>17.1f}%")
+    two_keys()

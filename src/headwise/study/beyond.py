@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 import numpy as np
+from jaxtyping import Float
 
 from headwise.core.attend import attend
 from headwise.core.heads import MultiHeadAttention
@@ -17,7 +18,13 @@ from headwise.study.pictures import Heat, Picture, Ranks, Scores
 from headwise.study.setting import SMALL, Setting, leak_of_pair, percent
 
 _HEADS, _WIDTH, _TOKENS = 4, 16, 6
-_LONG = {"as is": "one head as it is", "best scale": "one head at its best scale"}
+_LONG = {
+    "as is": "one head as it is",
+    "best scale": "one head at its best scale",
+    "1/sqrt(d)": "one head divided by sqrt(d)",
+}
+# What no formula is at hand for.
+_ALONE = ("4 heads", "8 heads", "1/sqrt(d)")
 
 
 def side_by_side(setting: Setting) -> Part:
@@ -78,28 +85,33 @@ def side_by_side(setting: Setting) -> Part:
                 )
                 for name, (wanted, doubt) in held.items()
             ),
-            *(Finding(f"that of {name}", errors[name].value, errors[name].error) for name in ("4 heads", "8 heads")),
+            *(Finding(f"that of {_LONG.get(name, name)}", errors[name].value, errors[name].error) for name in _ALONE),
             Finding("that of normalised keys, sampled", errors["normalised keys"].value, errors["normalised keys"].error),
             Finding("the same by the formula", _normalised_error(setting), 1e-12),
         ),
-        Picture(
-            "remedies",
-            f"Mean squared errors of {len(errors)} ways as bars, the smallest on top: {', '.join(errors)}",
-            [
-                Ranks(
-                    "mean squared error under length noise",
-                    list(errors),
-                    [one.value for one in errors.values()],
-                    "mean squared error",
-                    [{"as is": "one", "1 head": "one", "2 heads": "two"}.get(name, "rest") for name in errors],
-                )
-            ],
-        ),
+        _ranked(errors),
         setting.code() + f"noisy = hw.RandomKeys(keys, along_mean={{0: {setting.length_variance!r}}})\n"
         f"target = (values[0] + values[1]) / 2\n"
         f"query = {setting.scale!r} * (keys[0] + keys[1])\n"
         f"found = hw.stress.remedies(query, noisy, values, target, keys=[0, 1], tolerance={tolerance}, seed={setting.seed})\n"
         "print(found)\nprint(found.ranked[0].mean_squared_error)",
+    )
+
+
+def _ranked(errors: Mapping[str, Estimate]) -> Picture:
+    """Show all ways, the best on top."""
+    return Picture(
+        "remedies",
+        f"Mean squared errors of {len(errors)} ways as bars, the smallest on top: {', '.join(errors)}",
+        [
+            Ranks(
+                "mean squared error under length noise",
+                list(errors),
+                [one.value for one in errors.values()],
+                "mean squared error",
+                [{"as is": "one", "1 head": "one", "2 heads": "two"}.get(name, "rest") for name in errors],
+            )
+        ],
     )
 
 
@@ -132,7 +144,6 @@ def robust_queries(setting: Setting) -> Part:
     lines = linear_variance(setting, -setting.scale * setting.means[2:].sum(axis=0), setting.tiny)
     stretched = setting.tiny * setting.scale**2 * (setting.keys - 2)
     scores = setting.means @ np.asarray(found.query)
-    shown = min(setting.keys, 12)
     return told(
         setting,
         "beyond.ii",
@@ -142,7 +153,7 @@ def robust_queries(setting: Setting) -> Part:
             "others": _score(scores[2:].mean()),
             "plain": f"{plain:.2g}",
             "error": f"{error:.2g}",
-            "least": f"{best_scale(setting.keys, setting.length_variance)[1]:.2g}",
+            "start": _start(plain, best_scale(setting.keys, setting.length_variance)[1]),
         },
         (
             Finding(
@@ -164,22 +175,38 @@ def robust_queries(setting: Setting) -> Part:
                 20 * stretched * lines,
             ),
         ),
-        Picture(
-            "robust",
-            "Mean scores of the keys: under the sum of a and b those two stand up, under the robust query all others are "
-            "pushed down.",
-            [
-                Scores(title, heights[:shown].tolist(), ("a", "b"))
-                for title, heights in (
-                    (rf"mean scores, $q = {setting.scale:g}\,(\mu_a + \mu_b)$", setting.means @ (setting.scale * setting.pair)),
-                    ("mean scores, robust query", scores),
-                )
-            ],
-        ),
+        _two_ways(setting, scores),
         setting.code()
         + f"noisy = hw.RandomKeys(keys, isotropic={setting.tiny!r}, along_mean={{0: {setting.length_variance!r}}})\n"
         f"found = hw.design.robust(noisy, values, (values[0] + values[1]) / 2, seed={setting.seed})\n"
         'print(found, keys @ found.query)\nprint(found.numbers["mean_squared_error"])',
+    )
+
+
+def _start(plain: float, least: float) -> str:
+    """Say how the query that the search began with differs from the sum of the two keys, if it does."""
+    if plain > 0.95 * least:
+        return ""
+    return (
+        rf" The start errs by {plain:.2g} and not by the {least:.2g} of $\beta(\mu_a + \mu_b)$ at its best scale, for "
+        "the query of `design.average` pushes the others down a little too."
+    )
+
+
+def _two_ways(setting: Setting, scores: Float[np.ndarray, " k"]) -> Picture:
+    """Show the scores of the sum of two keys beside those of the robust query."""
+    shown = min(setting.keys, 12)
+    return Picture(
+        "robust",
+        "Mean scores of the keys: under the sum of a and b those two stand up, under the robust query all others are "
+        "pushed down.",
+        [
+            Scores(title, heights[:shown].tolist(), ("a", "b"))
+            for title, heights in (
+                (rf"mean scores, $q = {setting.scale:g}\,(\mu_a + \mu_b)$", setting.means @ (setting.scale * setting.pair)),
+                ("mean scores, robust query", scores),
+            )
+        ],
     )
 
 
@@ -198,6 +225,7 @@ def transformers(setting: Setting) -> Part:
     weights = np.asarray(found.weights)
     contexts = np.asarray(found.contexts)
     findings = [Finding("the largest difference from the formula", _off(contexts, _by_hand(maps, tokens)), 1e-12, "=", 0.0)]
+    numbers = [str(i + 1) for i in range(_TOKENS)]
     compared = "torch is not installed here, so it was not compared with torch"
     if find_spec("torch") is not None:
         from headwise.core.with_torch import multi_head  # noqa: PLC0415  loads torch
@@ -215,7 +243,9 @@ def transformers(setting: Setting) -> Part:
             "heads",
             f"Attention weights of {_HEADS} heads on {_TOKENS} tokens.",
             [
-                Heat(f"head {h + 1}", weights[h], [str(i + 1) for i in range(_TOKENS)], [str(i + 1) for i in range(_TOKENS)])
+                Heat(
+                    f"head {h + 1}", weights[h], numbers, numbers, across="token read", up="token that reads" if h == 0 else ""
+                )
                 for h in range(_HEADS)
             ],
         ),

@@ -299,6 +299,7 @@ def _(panel: Heat, axes: Any) -> None:  # noqa: ANN401
         said = "0" if abs(value) < 1e-6 else f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.0e}"
         axes.text(column, row, said, ha="center", va="center", color="white" if dark else INK, fontsize=10)
     axes.set(xticks=range(len(panel.columns)), xticklabels=panel.columns, yticks=range(len(panel.rows)), yticklabels=panel.rows)
+    axes.set(xlabel=panel.across, ylabel=panel.up)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 

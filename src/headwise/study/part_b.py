@@ -41,7 +41,6 @@ def extraction(setting: Setting) -> Part:
     norms = [_leaning(own, other, angle) for angle in angles]
     worst = max(abs(norm * math.sin(angle) - 1) for norm, angle in zip(norms, angles, strict=True))
     rounding = 64 * setting.width * 2.0**-52
-    grid = np.linspace(np.radians(4), np.pi / 2, 100)
     return told(
         setting,
         "b.i",
@@ -67,22 +66,7 @@ def extraction(setting: Setting) -> Part:
             ),
             Finding("the largest error of |M| sin θ = 1", worst, 1e-10, "=", 0.0),
         ),
-        Picture(
-            "extract",
-            "The norm of M against the angle between the subspaces: the computed points lie on one over the sine.",
-            [
-                Lines(
-                    "how much M amplifies noise",
-                    "angle between the subspaces, degrees",
-                    "norm of M",
-                    [
-                        Line("1 / sin θ", np.degrees(grid).tolist(), (1 / np.sin(grid)).tolist(), "formula"),
-                        Line("design.extractor", np.degrees(angles).tolist(), norms, "computed"),
-                    ],
-                    logs="y",
-                )
-            ],
-        ),
+        _amplified(np.degrees(angles).tolist(), norms),
         "import numpy as np\nimport headwise as hw\n"
         f"rows = hw.orthonormal({2 * size}, {setting.width}, seed={setting.seed + 3})\n"
         f"A, B = rows[:{size}].T, rows[{size}:].T\n"
@@ -90,6 +74,27 @@ def extraction(setting: Setting) -> Part:
         f"v_a, v_b = A @ rng.standard_normal({size}), B @ rng.standard_normal({size})\n"
         "M = A @ A.T\nprint(hw.design.extractor(A.T, against=B.T))\n"
         "print(np.linalg.norm(M @ (v_a + v_b) - v_a) / np.linalg.norm(v_a))",
+    )
+
+
+def _amplified(degrees: list[float], norms: list[float]) -> Picture:
+    """Show how the norm of M grows as the subspaces close in on each other."""
+    grid = np.linspace(np.radians(4), np.pi / 2, 100)
+    return Picture(
+        "extract",
+        "The norm of M against the angle between the subspaces: the computed points lie on one over the sine.",
+        [
+            Lines(
+                "how much M amplifies noise",
+                "angle between the subspaces, degrees",
+                "norm of M",
+                [
+                    Line("1 / sin θ", np.degrees(grid).tolist(), (1 / np.sin(grid)).tolist(), "formula"),
+                    Line("design.extractor", degrees, norms, "computed"),
+                ],
+                logs="y",
+            )
+        ],
     )
 
 

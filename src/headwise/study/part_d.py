@@ -7,7 +7,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from headwise.core.attend import attend
-from headwise.stress import law
+from headwise.stress import Curve, Law, law
 from headwise.study.curves import error_lines
 from headwise.study.length import endless, negative, spread
 from headwise.study.part import Finding, Part, told
@@ -139,20 +139,25 @@ def two_heads(setting: Setting) -> Part:
             ),
             Finding("the same given a positive length", limits[1].value, limits[1].error, "=", 0.0),
         ),
-        Picture(
-            "hold",
-            f"Outputs of one head, of variance {one.variance:.3g}; outputs of two heads, of variance {found.variance:.3g}; and "
-            "mean squared error and variance of both against the scale.",
-            [
-                cloud(setting, one, rf"one head, $q = {setting.scale:g}\,(\mu_a + \mu_b)$"),
-                cloud(setting, found, rf"two heads, ${setting.scale:g}\,\mu_a$ and ${setting.scale:g}\,\mu_b$"),
-                error_lines(curves),
-            ],
-            widths=(1, 1, 1.35),
-        ),
+        _held(setting, one, found, curves),
         setting.code() + f"noisy = hw.RandomKeys(keys, along_mean={{0: {tau!r}}})\n"
         f"found = hw.stress.law({setting.scale!r} * keys[:2], noisy, values, tolerance={FINE!r})\n"
         "print(found, found.mean_squared_error((values[0] + values[1]) / 2))\nprint(found.variance)",
+    )
+
+
+def _held(setting: Setting, one: Law, found: Law, curves: Curve) -> Picture:
+    """Show the outputs of one head and of two, and the error of both at every scale."""
+    return Picture(
+        "hold",
+        f"Outputs of one head, of variance {one.variance:.3g}; outputs of two heads, of variance {found.variance:.3g}; and "
+        "mean squared error and variance of both against the scale.",
+        [
+            cloud(setting, one, rf"one head, $q = {setting.scale:g}\,(\mu_a + \mu_b)$"),
+            cloud(setting, found, rf"two heads, ${setting.scale:g}\,\mu_a$ and ${setting.scale:g}\,\mu_b$"),
+            error_lines(curves),
+        ],
+        widths=(1, 1, 1.35),
     )
 
 

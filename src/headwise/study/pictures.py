@@ -103,13 +103,15 @@ class Hull:
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix as squares of grey with its numbers written in; `largest` is the darkest."""
+    """A matrix as squares of grey with its numbers written in; `largest` is the darkest, `across` and `up` name the axes."""
 
     title: str
     matrix: Float[np.ndarray, "r c"]
     rows: Sequence[str]
     columns: Sequence[str]
     largest: float = 1.0
+    across: str = ""
+    up: str = ""
 
 
 @dataclass(frozen=True)
