@@ -42,6 +42,19 @@ def test_python_in_documents(page):
     assert runner.summarize(verbose=False).failed == 0
 
 
+NUMBER = re.compile(r"(?<![\w#.])-?\d+(?:\.\d+)?(?:e-?\d+)?(?!\w)")
+
+
+def assert_alike(made, kept):
+    """Compare words to the letter and numbers as printed; tiny ones, mostly errors, depend on how the processor rounds."""
+    parts = [(re.sub(r"\s+|─+", " ", NUMBER.sub("#", text)).strip(), NUMBER.findall(text)) for text in (made, kept)]
+    assert parts[0][0] == parts[1][0]
+    one, other = (np.array(numbers, dtype=float) for _, numbers in parts)
+    tiny = np.abs(other) < 1e-3
+    np.testing.assert_allclose(one[tiny], other[tiny], rtol=0.05, atol=1e-12)
+    np.testing.assert_allclose(one[~tiny], other[~tiny], rtol=1e-3)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_in_documents(page, tmp_path):
     """Every `$ headwise ...` prints what the page shows; `make study` is `headwise study` after its set-up."""
@@ -53,7 +66,7 @@ def test_commands_in_documents(page, tmp_path):
         words = ["study"] if line == "make study" else line.split()[1:]
         command = [str(Path(sys.executable).with_name("headwise")), *words]
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=os.environ | WIDTH)
-        assert result.stdout.strip() == wanted.strip(), line
+        assert_alike(result.stdout, wanted)
 
 
 @pytest.mark.parametrize("name", [name for name in hw.__all__ if name not in ("__version__", *VERBS)])
@@ -82,9 +95,6 @@ def study():
     return hw.study.run()
 
 
-NUMBER = re.compile(r"(?<![\w#.])-?\d+(?:\.\d+)?(?:e-?\d+)?(?!\w)")
-
-
 def apart(svg):
     """Return a drawing without its numbers, and the numbers; what matplotlib names by a hash of numbers is counted."""
     names = {}
@@ -103,7 +113,7 @@ def test_pictures_are_those_the_code_draws(study, name):
 
 
 def test_the_worked_exercise_is_that_of_the_study(study):
-    assert (ROOT / "docs" / "exercise.md").read_text() == worked_page(study, "pictures")
+    assert_alike((ROOT / "docs" / "exercise.md").read_text(), worked_page(study, "pictures"))
 
 
 def test_the_manual_builds(tmp_path):
