@@ -149,7 +149,8 @@ def errors() -> None:
     ]  # fmt: skip
     for dtype, width in CASES:
         worst: dict[str, float] = {}
-        for given in some:
+        # Programs for wide heads in single precision take half a minute each to compile.
+        for given in some[: 2 if dtype == torch.float32 and width == 256 else None]:
             heads, groups, count = 4, given.get("groups", 4), 700
             q, k, v = made(heads, groups, count, width, dtype, given.get("keys", 0))
             keys = k.shape[2]

@@ -55,7 +55,7 @@ def _taken(t, grows, start, values, sides, entry, head, qs, scale, top, second, 
 
 
 @triton.jit(do_not_specialize=["NQ", "NK", "HEADS", "SHARED", "TOGETHER", "Z"])
-def statistics(queries, keys, values, sides, SINKS, FIRST, LAST, BOUND, DONE, CONTEXT, OUT, CODE, NQ, NK, scale, cap,
+def statistics(queries, keys, values, sides, SINKS, FIRST, LAST, LONGEST, DONE, CONTEXT, OUT, CODE, NQ, NK, scale, cap,
                HEADS, SHARED, TOGETHER, Z, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr,
                CAP: tl.constexpr, SINK: tl.constexpr, NOISE: tl.constexpr, HALF: tl.constexpr, FIXED: tl.constexpr,
                REST: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
@@ -65,25 +65,24 @@ def statistics(queries, keys, values, sides, SINKS, FIRST, LAST, BOUND, DONE, CO
     Where that may be too far above the largest score, squares of weights would vanish, and the rows are left to a second run
     with REST, which takes those only.
     """
+    if REST:
+        if tl.load(DONE + tl.program_id(0)) != 0:
+            return
     z, entry, head, shared, r0 = placed(NQ, HEADS, SHARED, TOGETHER, Z, BM)
     rows = r0 + tl.arange(0, BM)
     o = z.to(tl.int64) * NQ + rows
     step = Z.to(tl.int64) * NQ
     live = rows < NQ
     first, last, start, whole, end, before, behind = ranged(FIRST, LAST, entry, rows, NQ, BN)
-    bound = tl.load(BOUND + o, mask=live, other=0.0) if FIXED else tl.zeros([BM], tl.float32)
-    if FIXED or REST:
-        if FIXED:
-            taken = tl.max(bound, 0) * scale < CLOSE
-            tl.store(DONE + tl.program_id(0), taken.to(tl.int8))
-        else:
-            taken = tl.load(DONE + tl.program_id(0)) == 0
-        # The loops of rows that are left out are empty.
-        live = tl.where(taken, rows, NQ) < NQ
-        end = tl.where(taken, end, whole)
-        before = tl.where(taken, before, 0)
-        behind = tl.where(taken, behind, 0)
     q = tl.reshape(queries.load([entry, head, r0, 0]), [BM, D])
+    bound = tl.zeros([BM], tl.float32)
+    if FIXED:
+        square = q.to(tl.float32)
+        bound = tl.sqrt(tl.sum(square * square, 1)) * tl.load(LONGEST + entry * (HEADS // SHARED) + shared)
+        taken = tl.max(bound, 0) * scale < CLOSE
+        tl.store(DONE + tl.program_id(0), taken.to(tl.int8))
+        if taken == 0:
+            return
     top = tl.full([BM, 4], LOWEST, tl.float32)
     second = tl.full([BM, 4], LOWEST, tl.float32)
     chunk = tl.zeros([BM, 4], tl.int32)

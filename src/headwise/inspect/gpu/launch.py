@@ -15,13 +15,15 @@ from headwise.inspect.task import Rows, Task
 
 # Keys of one lane that are compared together; the best such chunk is looked at again for the top key.
 CHUNK = 8
-# Bytes of keys that the second-level cache holds for heads that run together.
-_CACHE = 16 << 20
+# Bytes of keys, or of keys and values, of heads that run together, so that the second-level cache holds them.
+_CACHE, _CACHE_BOTH = 16 << 20, 8 << 20
+# Coordinates of queries whose best chunks are looked at again together, and warps that do so.
+_AGAIN, _AGAIN_WARPS = 512, 1
 # Rows that are read at a time where nothing else is done with them.
-_READ = 32
+_READ = 128
 # By head width: rows, keys, warps, stages, registers a thread. Measured on one H200.
 _ROWS = {32: (128, 128, 8, 3, 128), 64: (128, 128, 8, 3, 128), 128: (128, 128, 8, 2, 128), 256: (128, 64, 8, 3, None)}
-_CONTEXT = {32: (128, 64, 8, 3, None), 64: (128, 64, 8, 3, None), 128: (128, 64, 8, 2, 128), 256: (128, 64, 8, 2, None)}
+_CONTEXT = {32: (128, 64, 8, 3, None), 64: (128, 64, 8, 3, None), 128: (64, 64, 4, 3, 168), 256: (128, 64, 8, 2, None)}
 _NOISE = {32: (64, 64, 4, 3, 168), 64: (64, 64, 4, 3, 168), 128: (64, 64, 4, 2, None), 256: (64, 64, 8, 2, None)}
 _SINGLE = (64, 32, 4, 2, None)  # float32 needs twice the room
 
@@ -118,7 +120,8 @@ def _started(ready: _Ready, out: Array, code: Array) -> Array | None:
     high, wide, warps, stages, registers = ready.tile
     options = {"num_warps": warps, "num_stages": stages} | ({} if registers is None else {"maxnreg": registers})
     z, shared = batch * heads, heads // groups
-    room = max(1, _CACHE // (keys * ready.width * ready.keys.element_size()))
+    each = keys * ready.width * ready.keys.element_size()
+    room = max(1, _CACHE // each if ready.values is None else _CACHE_BOTH // (2 * each))
     together = min(z, room * shared)
     sinks = out if task.sinks is None else task.sinks.to(torch.float32)
     grid = (triton.cdiv(count, high) * z,)
@@ -135,31 +138,26 @@ def _started(ready: _Ready, out: Array, code: Array) -> Array | None:
     sides = _described(_sides(ready.values, torch), wide) if noisy else values
     half = ready.queries.dtype == torch.float16
     context = torch.empty(batch, heads, count, ready.width, device=out.device, dtype=ready.queries.dtype)
-    # Second scores are written last, where bounds were read before. 40 octaves are too many for float16.
-    bounds = out[5]
-    if not half:
-        _bound(ready, bounds)
+    # 40 octaves are too many for float16.
+    longest = out if half else _longest(ready)
     done = torch.empty(grid, device=out.device, dtype=torch.int8)
     for bounded in (False,) if half else (True, False):
         contexts.statistics[grid](
-            queries, described, values, sides, sinks, ready.first, ready.last, bounds, done, context, out, code, *sizes,
+            queries, described, values, sides, sinks, ready.first, ready.last, longest, done, context, out, code, *sizes,
             **fixed, NOISE=noisy, HALF=half, FIXED=bounded, REST=not (half or bounded),
         )  # fmt: skip
     return context
 
 
-def _bound(ready: _Ready, out: Array) -> None:
-    """Write for each query what none of its raw scores exceeds."""
-    torch, queries, keys = ready.task.torch, ready.queries, ready.keys
+def _longest(ready: _Ready) -> Array:
+    """Return the length of the longest key of each head."""
+    torch, keys = ready.task.torch, ready.keys
     batch, groups, count, width = keys.shape
-    longest = torch.zeros(batch * groups, device=keys.device, dtype=torch.int32)
+    found = torch.zeros(batch * groups, device=keys.device, dtype=torch.int32)
     lengths.longest[triton.cdiv(count, _READ), batch * groups](
-        keys, longest, *keys.stride()[:3], count, groups, D=width, BR=_READ
+        keys, found, *keys.stride()[:3], count, groups, D=width, BR=_READ
     )
-    heads, count = queries.shape[1:3]
-    lengths.bounds[triton.cdiv(count, _READ), batch * heads](
-        queries, longest.view(torch.float32), out, *queries.stride()[:3], count, heads, heads // groups, D=width, BR=_READ
-    )
+    return found.view(torch.float32)
 
 
 def _sides(values: Array, torch: Any) -> Array:
@@ -177,11 +175,11 @@ def _single_keys(ready: _Ready, out: Array, code: Array) -> Array:
     task, torch = ready.task, ready.task.torch
     batch, heads, count, width = ready.queries.shape
     weights = torch.empty(4, *code.shape, device=out.device, dtype=torch.float32)
-    high = 1024 // width
+    high = max(1, _AGAIN // width)
     plain_rows.single_keys[(triton.cdiv(count, high), batch * heads)](
         ready.queries, ready.keys, ready.first, ready.last, ready.text, out, code, weights, *ready.queries.stride()[:3],
         *ready.keys.stride()[:3], count, ready.keys.shape[2], task.scale, ready.cap, heads, heads // ready.keys.shape[1],
-        batch * heads, D=width, BR=high, CHUNK=CHUNK, CAP=task.softcap is not None, num_warps=2,
+        batch * heads, D=width, BR=high, CHUNK=CHUNK, CAP=task.softcap is not None, num_warps=_AGAIN_WARPS,
     )  # fmt: skip
     return weights
 

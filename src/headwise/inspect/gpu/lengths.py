@@ -1,4 +1,4 @@
-"""GPU programs that read rows once before the main ones: bounds on scores, and squared lengths beside values."""
+"""GPU programs that read rows once before the main ones: the longest key, and squared lengths beside values."""
 
 import triton
 import triton.language as tl
@@ -20,14 +20,6 @@ def longest(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
     """Raise for each head a number to its largest length; bits of floats that are not negative have their order."""
     z, _, _, square = _squares(X, xb, xh, xn, N, HEADS, D, BR)
     tl.atomic_max(OUT + z, tl.sqrt(tl.max(square, 0)).to(tl.int32, bitcast=True))
-
-
-@triton.jit(do_not_specialize=["N", "HEADS", "SHARED"])
-def bounds(X, LONGEST, OUT, xb, xh, xn, N, HEADS, SHARED, D: tl.constexpr, BR: tl.constexpr):
-    """Store for each query what none of its raw scores exceeds: its length times that of the longest key."""
-    z, rows, live, square = _squares(X, xb, xh, xn, N, HEADS, D, BR)
-    group = (z // HEADS) * (HEADS // SHARED) + (z % HEADS) // SHARED
-    tl.store(OUT + z.to(tl.int64) * N + rows, tl.sqrt(square) * tl.load(LONGEST + group), mask=live)
 
 
 @triton.jit(do_not_specialize=["N", "HEADS"])
