@@ -231,7 +231,11 @@ def dropped(name: str, content: bytes) -> dict[str, Any]:
     short = re.sub(r"[^\x20-\x7e\xa1-\uffff]", "?", Path(name).name)[-_LONGEST_NAME:] or "file"
     if len(content) > _MOST_BYTES:
         size = len(content) / 2**20
-        raise FileError("", f"{short}: a file may have {_MOST_BYTES >> 20} MB here, but it has {size:.1f}", "Use Python.")
+        raise FileError(
+            "",
+            f"{short}: a file may have {_MOST_BYTES >> 20} MB here, but it has {size:.1f}",
+            "Give it to headwise.design or headwise.stress in Python.",
+        )
     with tempfile.TemporaryDirectory() as folder:
         # The name is somebody else's: only its ending goes into ours.
         ending = re.search(r"\.[a-zA-Z]{1,12}$", short)
@@ -264,7 +268,11 @@ def _not_a_flood(path: Path, short: str) -> None:
         size = sum(one.file_size for one in archive.infolist())
         if size > _MOST_UNPACKED:
             most = _MOST_UNPACKED >> 20
-            raise FileError("", f"{short}: an archive may hold {most} MB here, but it holds {size / 2**20:.1f}", "Use Python.")
+            raise FileError(
+                "",
+                f"{short}: an archive may hold {most} MB here, but it holds {size / 2**20:.1f}",
+                "Give it to headwise.design or headwise.stress in Python.",
+            )
 
 
 def _named(path: Path) -> dict[str, np.ndarray]:

@@ -95,7 +95,12 @@ async def _question(request: Request) -> Response:
     except ClientDisconnect:
         return _json(499, told("nobody waits for this."))
     if body is None:
-        return _json(413, told(f"a question may have {MOST_BYTES >> 20} MB, but this has more. Use Python for it."))
+        return _json(
+            413,
+            told(
+                f"a question may have {MOST_BYTES >> 20} MB, but this has more. Ask headwise.design or headwise.stress in Python."
+            ),
+        )
     if kind == "file":
         name = request.query_params.get("name", "file")
         body = msgspec.json.encode({"name": name, "base64": base64.b64encode(body).decode()})

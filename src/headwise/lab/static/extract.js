@@ -94,26 +94,35 @@ function extractHandle(shape, name) {
   return make("g", {}, make("circle", { r: 16, class: "halo" }), shape, make("text", { class: "extract-name", "text-anchor": "middle" }, name));
 }
 
-/** The picture of the plane; `draw(found, cloud)` brings it up to date. */
-function extractPicture(state, moved) {
-  const picture = canvas(EXTRACT_SIZE, EXTRACT_SIZE, "two lines through zero, a vector on each, and their sum");
-  const where = plane(EXTRACT_SIZE, EXTRACT_SIZE, EXTRACT_REACH);
+/** What is drawn and not dragged. */
+function extractParts() {
   const path = (name, more = {}) => make("path", { class: name, ...more });
-  const parts = {
+  return {
     lineA: path("line-a", { "stroke-width": 1.2 }), lineB: path("line-b", { "stroke-width": 1.2, "stroke-dasharray": "8 3" }),
     sums: path("role-rest", { "fill-opacity": 0.55 }), taken: path("line-one", { "stroke-width": 1.5, "stroke-opacity": 0.45 }),
     along: path("line-ink", { "stroke-width": 1.6, "stroke-dasharray": "6 4" }), drop: path("line-rest", { "stroke-width": 1.6, "stroke-dasharray": "2 3" }),
     first: path("line-a", { "stroke-width": 3.2 }), second: path("line-b", { "stroke-width": 3.2 }), sum: path("line-ink", { "stroke-width": 2.4 }),
     shadow: path("line-ink", { "stroke-width": 1.6 }), arc: path("line-ink"),
   };
-  const names = { sum: "s", shadow: "A Aᵀ s", degrees: "" };
-  for (const [name, text] of Object.entries(names)) names[name] = make("text", { "text-anchor": "middle" }, text);
-  const handles = {
+}
+
+/** What is dragged. */
+function extractHandles() {
+  return {
     angleA: extractHandle(make("circle", { r: 7, class: "role-a" }), "A"),
     angleB: extractHandle(make("path", { d: "M0-8L8 0L0 8L-8 0Z", class: "role-b" }), "B"),
     lengthA: extractHandle(make("circle", { r: 6, class: "role-a" }), "v_a"),
     lengthB: extractHandle(make("path", { d: "M0-7L7 0L0 7L-7 0Z", class: "role-b" }), "v_b"),
   };
+}
+
+/** The picture of the plane; `draw(found, cloud)` brings it up to date. */
+function extractPicture(state, moved) {
+  const picture = canvas(EXTRACT_SIZE, EXTRACT_SIZE, "two lines through zero, a vector on each, and their sum");
+  const where = plane(EXTRACT_SIZE, EXTRACT_SIZE, EXTRACT_REACH);
+  const [parts, handles] = [extractParts(), extractHandles()];
+  const names = { sum: "s", shadow: "A Aᵀ s", degrees: "" };
+  for (const [name, text] of Object.entries(names)) names[name] = make("text", { "text-anchor": "middle" }, text);
   const middle = where.to([0, 0]);
   const ring = make("circle", { cx: middle[0], cy: middle[1], r: where.unit * EXTRACT_RING, class: "faint" });
   picture.append(ring, ...Object.values(parts), ...Object.values(names), ...Object.values(handles));

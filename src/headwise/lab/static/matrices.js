@@ -245,6 +245,20 @@ function matricesMaps(found, { edit, ask, chosen, refused }) {
   };
 }
 
+/** Buttons that load a setting, the solver's, and the slider of lengths. */
+function matricesControls(state, solver, load, length) {
+  const button = (name, patch) => make("button", { type: "button", onclick: () => { solver.clear(); load(patch()); } }, name);
+  const four = () => (state.tokens && state.tokens[0].length !== 4 ? { tokens: null, targets: null } : {});
+  return make("div", { class: "controls" }, button("identity", () => MATRICES_PLAIN), button("textbook matrices", () => ({ ...four(), ...MATRICES_TEXTBOOK })),
+    make("span", { class: "matrices-solve" }, solver.button, solver.leaks), button("start again", () => MATRICES_OPEN), length.element);
+}
+
+/** The matrix of a name to be changed: the state's, that of the example, or the identity. */
+function matricesOwn(state, name) {
+  if (name in MATRICES_UNITS) return structuredClone(state[name] ?? MATRICES_UNITS[name]);
+  return state[name] ?? matricesIdentity((state.tokens ?? MATRICES_UNITS.tokens)[0].length);
+}
+
 function matricesMount(el, host) {
   const state = host.state;
   const pictures = [canvas(360, 280, "weights: which token reads which"), canvas(360, 320, "contexts against targets")];
@@ -261,10 +275,7 @@ function matricesMount(el, host) {
   };
   const soon = onceAFrame(update);
   const tell = () => host.announce(matricesSentence(matricesFound(state), state));
-  const own = (name) => {
-    if (name in MATRICES_UNITS) return structuredClone(state[name] ?? MATRICES_UNITS[name]);
-    return state[name] ?? matricesIdentity((state.tokens ?? MATRICES_UNITS.tokens)[0].length);
-  };
+  const own = (name) => matricesOwn(state, name);
   const edit = (name, row, column, number, done) => {
     const matrix = own(name);
     matrix[row] ??= matrix.find(Boolean)?.map(() => 0) ?? own("tokens")[0].map(() => 0);
@@ -307,11 +318,8 @@ function matricesMount(el, host) {
       if (done) tell();
     },
   });
-  const button = (name, patch) => make("button", { type: "button", onclick: () => { solver.clear(); load(patch()); } }, name);
-  const four = () => (state.tokens && state.tokens[0].length !== 4 ? { tokens: null, targets: null } : {});
   el.append(
-    make("div", { class: "controls" }, button("identity", () => MATRICES_PLAIN), button("textbook matrices", () => ({ ...four(), ...MATRICES_TEXTBOOK })),
-      make("span", { class: "matrices-solve" }, solver.button, solver.leaks), button("start again", () => MATRICES_OPEN), length.element),
+    matricesControls(state, solver, load, length),
     solver.out, sentence,
     make("div", { class: "pictures" },
       make("figure", {}, make("figcaption", {}, "weights"), pictures[0]),

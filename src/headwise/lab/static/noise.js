@@ -103,6 +103,25 @@ function noiseQuestions(host, tell) {
   return { found, now: (which) => (has[which] === keyOf(which) ? found[which] : null), follow: () => follow.forEach((one) => one()) };
 }
 
+/** What the clouds show, or why something is missing. */
+function noiseNote(canAsk, problem, exact) {
+  if (!canAsk) return "Ellipses, crosses and the curve are those of the draws here. What is exact needs Python: run headwise lab.";
+  const methods = exact ? `Exact, one head by ${exact.one.method}, two heads by ${exact.two.method}.` : "From the draws until Python answers.";
+  return problem || `Ellipse: one standard deviation; cross: mean; star: wanted. ${methods}`;
+}
+
+/** The sliders by name; the number of keys of somebody's own answer stays. */
+function noiseSliders(state, moved) {
+  const labels = { scale: "scale β", isotropic: "isotropic noise α", length_variance: "length variance τ", count: "number of keys n" };
+  return Object.entries(labels).map(([name, label]) => {
+    const [low, high] = NOISE_LIMITS[name];
+    const change = (value, done) => moved({ [name]: value }, done);
+    const one = slider({ label, low, high, value: state[name], log: name === "scale" || name === "isotropic", whole: name === "count", change });
+    if (name === "count" && state.keys) one.element.querySelector("input").disabled = true;
+    return [name, one];
+  });
+}
+
 function noiseMount(el, host) {
   const state = host.state;
   const wide = Math.max(2, state.queries?.length ?? 0);
@@ -124,9 +143,7 @@ function noiseMount(el, host) {
     const waiting = host.canAsk && !exact && !questions.found.problem;
     noiseTable(table, clouds, exact, waiting);
     sentence.textContent = noiseSentence(clouds, exact);
-    note.textContent = !host.canAsk
-      ? "Ellipses, crosses and the curve are those of the draws here. What is exact needs Python: run headwise lab."
-      : questions.found.problem || `Ellipse: one standard deviation; cross: mean; star: wanted. ${exact ? `Exact, one head by ${exact.one.method}, two heads by ${exact.two.method}.` : "From the draws until Python answers."}`;
+    note.textContent = noiseNote(host.canAsk, questions.found.problem, exact);
     remedies.follow();
     if (toSay && !waiting) {
       host.announce(sentence.textContent);
@@ -147,14 +164,7 @@ function noiseMount(el, host) {
     curveHere();
     soon();
   };
-  const labels = { scale: "scale β", isotropic: "isotropic noise α", length_variance: "length variance τ", count: "number of keys n" };
-  const sliders = Object.entries(labels).map(([name, label]) => {
-    const [low, high] = NOISE_LIMITS[name];
-    const change = (value, done) => moved({ [name]: value }, done);
-    const one = slider({ label, low, high, value: state[name], log: name === "scale" || name === "isotropic", whole: name === "count", change });
-    if (name === "count" && state.keys) one.element.querySelector("input").disabled = true;
-    return [name, one];
-  });
+  const sliders = noiseSliders(state, moved);
   const jump = (patch) => {
     moved(patch, true);
     for (const [name, one] of sliders) one.set(state[name]);
