@@ -97,9 +97,7 @@ async def _question(request: Request) -> Response:
     if body is None:
         return _json(
             413,
-            told(
-                f"a question may have {MOST_BYTES >> 20} MB, but this has more. Ask headwise.design or headwise.stress in Python."
-            ),
+            told(f"a question may have {MOST_BYTES >> 20} MB, but this has more. Ask headwise in Python."),
         )
     if kind == "file":
         name = request.query_params.get("name", "file")
