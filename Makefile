@@ -41,7 +41,7 @@ clean:
 # torch comes first: with it in place, nothing that asks for torch takes another build of it.
 .venv/test.done: .venv/study.done
 	$(PIP) torch
-	$(PIP) --editable ".[demo,inspect,lab,study]" --group test
+	$(PIP) --editable ".[demo,inspect,lab,parquet,study]" --group test
 	@touch $@
 
 # The browser that pages are tried in.

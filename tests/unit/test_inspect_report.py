@@ -131,11 +131,22 @@ def test_files(demo, tmp_path):
     )
 
 
+def test_parquet_holds_what_csv_holds(demo, tmp_path):
+    from pyarrow import parquet
+
+    table = parquet.read_table(demo.save(tmp_path / "heads.parquet"))
+    assert table.to_pylist() == demo.rows
+    assert table.schema.field("layer").type.bit_width == 64
+
+
 def test_parquet_needs_its_library(demo, tmp_path, monkeypatch):
     monkeypatch.setattr("headwise.inspect.writing.find_spec", lambda _: None)
     with pytest.raises(ImportError) as caught:
         demo.save(tmp_path / "heads.parquet")
-    assert str(caught.value) == "save(): a .parquet file needs pyarrow, but it is not installed. Write .csv instead."
+    assert (
+        str(caught.value) == "save(): a .parquet file needs pyarrow, but it is not installed. "
+        'Run: pip install "headwise[parquet]", or write .csv.'
+    )
 
 
 def test_pictures_hold_every_head_and_token(demo):

@@ -40,7 +40,11 @@ def _csv(report: "HeadReport") -> bytes:
 def check_ready(path: Path) -> None:
     """Refuse a file that what is installed cannot write."""
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise MissingExtraError("save", "a .parquet file needs pyarrow, but it is not installed", "Write .csv instead.")
+        raise MissingExtraError(
+            "save",
+            "a .parquet file needs pyarrow, but it is not installed",
+            'Run: pip install "headwise[parquet]", or write .csv.',
+        )
 
 
 def _parquet(report: "HeadReport") -> bytes:
