@@ -144,3 +144,17 @@ def test_what_helps_is_ranked_by_what_the_error_is_at_most():
     found = remedies(8 * (e[0] + e[1]), hw.RandomKeys(e, along_mean={0: 0.5}), e, (e[0] + e[1]) / 2)
     most = [one.mean_squared_error.value + one.mean_squared_error.error for one in found.ranked]
     np.testing.assert_allclose(most, sorted(most), rtol=0.02)
+
+
+def test_ctrl_c_while_samples_are_tried(monkeypatch):
+    """What the integrals found is kept."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headwise.stress.choose._seconds", lambda *_: 40.0)
+    monkeypatch.setattr("headwise.stress.choose._sampled", interrupted)
+    queries, keys, values = many(3000, 8, 0.02, 8)
+    found = law(queries, keys, values)
+    assert (found.interrupted, found.method) == (True, "pairs")
+    assert found.error > 1e-3

@@ -60,9 +60,11 @@ def solved(scores: Scores, method: str, tolerance: float, seed: int, tick: Tick 
         tried = _answer(found, chosen, reason, tolerance, limit)
         if method != "auto" or block is not None or _relative(found) <= max(tolerance, _SAMPLES_REACH):
             return tried
-        sampled = _sampled(
-            scores, _sampler(scores, tolerance, f"{limit}, and stop at {_relative(found):.1e}"), (tolerance, seed), tick
-        )
+        other = _sampler(scores, tolerance, f"{limit}, and stop at {_relative(found):.1e}")
+        try:
+            sampled = _sampled(scores, other, (tolerance, seed), tick)
+        except KeyboardInterrupt:
+            return Answer(found, chosen, f"interrupted; {tried.reason}")
         return min(tried, sampled, key=lambda answer: _relative(answer.found))
 
 
