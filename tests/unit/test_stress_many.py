@@ -7,6 +7,7 @@ from scipy.special import log_ndtr, ndtr
 
 import headwise as hw
 from headwise.stress import flips, law, remedies
+from headwise.stress.curve import best_scale
 from headwise.stress.normalised import Normalised, normalised_errors
 
 
@@ -158,3 +159,48 @@ def test_ctrl_c_while_samples_are_tried(monkeypatch):
     found = law(queries, keys, values)
     assert (found.interrupted, found.method) == (True, "pairs")
     assert found.error > 1e-3
+
+
+def test_outputs_that_hardly_vary_are_drawn_in_double_precision(rng):
+    """Between two values, half of the time: single precision would blur which side of its mean an output is on."""
+    means = np.zeros((4097, 4))
+    means[:, 0] = 1
+    values = np.c_[rng.choice([-1.0, 1.0], 4097), rng.standard_normal(4097)]
+    found = law(np.eye(4)[0], hw.RandomKeys(means, isotropic=1e-8), values)
+    way = np.array([1.0, 0.0])
+    half, inside = found.cdf(way, found.mean @ way), found.probability_within(found.mean, np.sqrt(found.variance))
+    assert abs(half.value - 0.5) <= half.error < 0.02
+    seen = np.linalg.norm(found.sample(4000) - found.mean, axis=1) <= np.sqrt(found.variance)
+    assert abs(inside.value - seen.mean()) <= inside.error + 0.04
+
+
+def test_what_single_precision_blurs_is_part_of_the_error(monkeypatch):
+    """If it is used all the same, the error says that it decides."""
+    monkeypatch.setattr("headwise.stress.projections._CLEAR", 0.0)
+    means = np.zeros((4097, 2))
+    means[:, 0] = 1
+    values = np.where(np.arange(4097) % 2, 1.0, -1.0)[:, None]
+    found = law([1.0, 0.0], hw.RandomKeys(means, isotropic=1e-8), values)
+    half = found.cdf([1.0], float(found.mean[0]))
+    assert abs(half.value - 0.5) <= half.error
+    assert half.error > 0.05
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation"),
+    [
+        (np.r_[1e6, np.full(4999, 1e6 - 3)], np.r_[1e-13, np.ones(4999)]),
+        (np.array([0.0, 1.0]), np.array([1e-160, 1e-160])),
+    ],
+)
+def test_flips_that_hardly_any_noise_decides_come_to_an_end(mean, deviation):
+    found = flips.flip(mean, deviation, 0)
+    rest = float(log_ndtr((mean[0] - mean[1:]) / deviation[1:]).sum()) if deviation[1] == 1 else -np.inf
+    assert abs(found.value - np.exp(rest)) <= found.error + 1e-9
+
+
+def test_a_flat_floor_is_no_valley():
+    """Without noise a longer query is never worse."""
+    e = np.eye(3)
+    found = best_scale(e[:1], hw.RandomKeys(e), e, e[0], moves=3)
+    assert (found.error, found.valley) == (0.0, False)

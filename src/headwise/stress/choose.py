@@ -65,7 +65,9 @@ def solved(scores: Scores, method: str, tolerance: float, seed: int, tick: Tick 
             sampled = _sampled(scores, other, (tolerance, seed), tick)
         except KeyboardInterrupt:
             return Answer(found, chosen, f"interrupted; {tried.reason}")
-        return min(tried, sampled, key=lambda answer: _relative(answer.found))
+        best = min(tried, sampled, key=lambda answer: _relative(answer.found))
+        stopped = sampled.reason.startswith("interrupted") and best is tried
+        return Answer(found, chosen, f"interrupted; {tried.reason}") if stopped else best
 
 
 def _sampled(

@@ -198,7 +198,7 @@ def best_scale(  # noqa: PLR0913  what a law takes, a target, and how to look
         start += 1
     place = _downhill(lambda other: error(grid[other]), start, len(grid))
     log_scale, ends = grid[place], (grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)])
-    valley = 0 < place < len(grid) - 1
+    valley = 0 < place < len(grid) - 1 and all(error(end) > error(log_scale) for end in ends)
     if valley:
         found = minimize_scalar(error, bounds=ends, method="bounded", options={"xatol": 1e-4})
         log_scale = min(log_scale, float(found.x), key=error)

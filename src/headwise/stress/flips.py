@@ -1,5 +1,6 @@
 """The probability that a key has the largest score of a head: one integral of normal densities, in logs."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -70,13 +71,16 @@ def flip(mean: Float[np.ndarray, " k"], deviation: Float[np.ndarray, " k"], key:
         wins, doubt = _quick(rest, spread, own + width * edges[0], own + width * edges[-1])
         doubt *= 1 + lost
     previous = -np.inf
-    while True:
+    for finer in itertools.count():
         total = _integral(height, edges)
-        if abs(total - previous) <= 1e-13 * max(1.0, abs(total)) or (len(edges) > _MOST_PANELS and previous > -np.inf):
+        if not np.isfinite(total):
+            return Estimate(0.0, np.inf if np.isnan(total) else 0.0, -np.inf)
+        if abs(total - previous) <= 1e-13 * max(1.0, abs(total)) or (len(edges) > _MOST_PANELS and finer > 0):
             told(3)
             return _estimate(total, abs(total - previous) + 1e-13 * max(1.0, abs(total)) + doubt)
         previous = total
         edges = np.sort(np.concatenate([edges, (edges[1:] + edges[:-1]) / 2]))
+    raise AssertionError  # the count has no end
 
 
 def _log_wins(
@@ -102,7 +106,7 @@ def _quick(rest: Float[np.ndarray, " r"], spread: Float[np.ndarray, " r"], low: 
     rest, spread = rest[felt], spread[felt]
     high = min(high, float((rest + _FAR * spread).max(initial=low))) + 1e-9 * (high - low)
     smooth = spread > (high - low) / 100
-    if not smooth.any() or (~smooth).sum() > _MANY:
+    if not low < high or not smooth.any() or (~smooth).sum() > _MANY:
         return partial(_log_wins, rest, spread), 0.0
     sharp, own, rest, spread = rest[~smooth], spread[~smooth], rest[smooth], spread[smooth]
 
@@ -112,7 +116,7 @@ def _quick(rest: Float[np.ndarray, " r"], spread: Float[np.ndarray, " r"], low: 
 
     for degree in (64, 128, 256):
         found = chebyshev.chebinterpolate(logs, degree)  # type: ignore[type-var]
-        tried = np.cos(np.pi * np.arange(0.37, 1, 0.053))
+        tried = np.cos(np.pi * np.arange(0.023, 1, 0.053))
         error = float(np.abs(chebyshev.chebval(tried, found) - logs(tried)).max())
         if error < _AGREED:
             break

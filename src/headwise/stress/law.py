@@ -130,8 +130,8 @@ class Law(Shown):
     ) -> Estimate:
         """Return the probability that a key scores strictly above all others in a head, or above one other key.
 
-        `log` of the answer holds it where it is too small for a float. A million keys take some seconds; `progress`, here and
-        in the questions below, is called with the work done, the work to do and the name of the stage.
+        `log` of the answer holds it where it is too small for a float. A million keys take seconds, up to a minute;
+        `progress`, here and in the questions below, is called with the work done, the work to do and the name of the stage.
         """
         (row,) = check_rows("flip_probability", [key], self.scores.count, "key").tolist()
         if not isinstance(head, (int, np.integer)) or not 0 <= head < self.scores.heads:

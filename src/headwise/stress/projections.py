@@ -1,10 +1,10 @@
 """Questions about the whole output that moments do not answer: distribution functions, quantiles, balls.
 
-For one head the widest key is integrated exactly: given all other scores, p.c <= x is a threshold on its score. The rest is
-sampled, with independent scramblings of Sobol points where there are few enough scores, and the error comes from their spread.
+For one head with few enough keys for Sobol points the widest key is integrated exactly: given all other scores, p.c <= x is a
+threshold on its score. The rest, or all, is sampled in independent parts, and the error comes from their spread.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -13,13 +13,15 @@ from jaxtyping import Float
 from headwise.stress import sobol
 from headwise.stress.assemble import Tick
 from headwise.stress.estimate import Estimate
-from headwise.stress.sampling import Sampler, roots
+from headwise.stress.sampling import Sampler, contexts, roots
 from headwise.stress.scores import Scores
 
 _POWER = 12
 _SPACE = 1 << 24
 # Scores that are drawn for each scramble, at most, by the fused sampler.
 _RANDOM_SPACE = 1 << 27
+# Outputs that are looked at first: if they do not spread over so many roundings of single precision, it is not enough.
+_TRIED, _CLEAR = 64, 1e4
 _MOST_DIMENSIONS = 4096
 
 
@@ -31,7 +33,12 @@ class Sampled:
         self.scores, self.seed, self.tick = scores, seed, tick
         self.dimensions = scores.count * scores.heads
         self.many = self.dimensions > _MOST_DIMENSIONS
-        space = _RANDOM_SPACE if self.many else _SPACE
+        self.fused = Sampler(scores) if self.many else None
+        if self.fused is not None:
+            tried = self.fused.contexts((seed, 6 << 16), 0, _TRIED)
+            if float(np.sqrt(tried.var(axis=0).sum())) < _CLEAR * self.rounding:
+                self.fused = None
+        space = _SPACE if self.fused is None else _RANDOM_SPACE
         self.size = 2 ** int(np.clip(np.log2(space / self.dimensions), 4, _POWER))
 
     @cached_property
@@ -39,15 +46,10 @@ class Sampled:
         """Roots of the covariances of all scores."""
         return roots(self.scores.covariances(np.arange(self.scores.count)))
 
-    @cached_property
-    def fused(self) -> Sampler:
-        """What draws contexts of many keys."""
-        return Sampler(self.scores)
-
     @property
-    def slack(self) -> float:
-        """How far rounding may move an output, beside the size of the values."""
-        return 1e-6 if self.many else 1e-12
+    def rounding(self) -> float:
+        """How far an output may be off, along a direction of length 1: the fused sampler has single precision."""
+        return 4e-7 * self.scores.length if self.fused is not None else 1e-12 * self.scores.largest
 
     def parts(self) -> Iterator[int]:
         """Count the parts, and tell of each when it is done."""
@@ -71,9 +73,25 @@ class Sampled:
         found = spread(parts)
         return Estimate(found.value, found.error + 3 / (self.size * len(parts)))
 
+    def below(self, parts: Iterable[Float[np.ndarray, " n"]], at: float, slack: float) -> Estimate:
+        """Return the probability of being at most a number; outputs so near to it that rounding decides are half of the error.
+
+        Those of double precision that near are equal to it.
+        """
+        if self.fused is None:
+            return self.chance([float((part <= at + slack).mean()) for part in parts])
+        sides = np.array([[float((part <= at + way * slack).mean()) for way in (-1, 1)] for part in parts])
+        found = self.chance(sides.mean(axis=1).tolist())
+        return Estimate(found.value, found.error + float(np.ptp(sides, axis=1).mean()) / 2)
+
     def contexts(self, number: int) -> Float[np.ndarray, "n v"]:
         """Return the averaged contexts of one part."""
-        if self.many:
+        if self.many and self.fused is None:
+            rng = np.random.default_rng([self.seed, 7, number])
+            size = max(1, (_SPACE >> 2) // self.dimensions)
+            each = [contexts(self.scores, min(size, self.size - start), rng) for start in range(0, self.size, size)]
+            return np.concatenate(each).mean(axis=1) + self.scores.centre
+        if self.fused is not None:
             size = max(1, _SPACE // self.dimensions)
             key = self.seed, 7 << 16 | number
             each = [self.fused.contexts(key, start, min(size, self.size - start)) for start in range(0, self.size, size)]
@@ -98,9 +116,8 @@ def distribution(
     sampled = Sampled(scores, seed, tick)
     along = scores.given @ direction
     if scores.heads > 1 or sampled.many:
-        slack = sampled.slack * float(np.abs(along).max())
-        values = (sampled.contexts(number) @ direction for number in sampled.parts())
-        return sampled.chance([float((value <= at + slack).mean()) for value in values])
+        slack = sampled.rounding * float(np.linalg.norm(direction))
+        return sampled.below((sampled.contexts(number) @ direction for number in sampled.parts()), at, slack)
     return sampled.chance([_Thresholds(sampled, number, along).at(at) for number in sampled.parts()])
 
 
@@ -109,28 +126,28 @@ def quantile(scores: Scores, direction: Float[np.ndarray, " v"], p: float, seed:
     sampled = Sampled(scores, seed, tick)
     along = scores.given @ direction
     if scores.heads > 1 or sampled.many:
-        return _pooled(np.concatenate([sampled.contexts(number) @ direction for number in sampled.parts()]), p)
+        found = _pooled(np.concatenate([sampled.contexts(number) @ direction for number in sampled.parts()]), p)
+        return Estimate(found.value, found.error + sampled.rounding * float(np.linalg.norm(direction)))
     below = [_Thresholds(sampled, number, along) for number in sampled.parts()]
 
     def passed(wanted: float) -> float:
         low, high = float(along.min()), float(along.max())
         for _ in range(60):
-            middle = (low + high) / 2
-            at = float(np.mean([one.at(middle) for one in below]))
-            low, high = (middle, high) if at < wanted else (low, middle)
+            half = (low + high) / 2
+            at = float(np.mean([one.at(half) for one in below]))
+            low, high = (half, high) if at < wanted else (low, half)
         return (low + high) / 2
 
-    found = passed(p)
-    doubt = sampled.chance([one.at(found) for one in below]).error
-    return Estimate(found, max(found - passed(p - doubt), passed(p + doubt) - found))
+    middle = passed(p)
+    doubt = sampled.chance([one.at(middle) for one in below]).error
+    return Estimate(middle, max(middle - passed(p - doubt), passed(p + doubt) - middle))
 
 
 def within(scores: Scores, target: Float[np.ndarray, " v"], radius: float, seed: int, tick: Tick | None = None) -> Estimate:
     """Return the probability that the output is within a distance of a target."""
     sampled = Sampled(scores, seed, tick)
-    slack = sampled.slack * scores.length
     lengths = (np.linalg.norm(sampled.contexts(number) - target, axis=1) for number in sampled.parts())
-    return sampled.chance([float((length <= radius + slack).mean()) for length in lengths])
+    return sampled.below(lengths, radius, sampled.rounding)
 
 
 def _pooled(values: Float[np.ndarray, " n"], p: float) -> Estimate:
