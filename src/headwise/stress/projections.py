@@ -21,7 +21,7 @@ _SPACE = 1 << 24
 # Scores that are drawn for each scramble, at most, by the fused sampler.
 _RANDOM_SPACE = 1 << 27
 # Outputs that are looked at first: if they do not spread over so many roundings of single precision, it is not enough.
-_TRIED, _CLEAR = 64, 1e4
+_TRIED, _CLEAR = 64, 300.0
 _MOST_DIMENSIONS = 4096
 
 
@@ -88,9 +88,7 @@ class Sampled:
         """Return the averaged contexts of one part."""
         if self.many and self.fused is None:
             rng = np.random.default_rng([self.seed, 7, number])
-            size = max(1, (_SPACE >> 2) // self.dimensions)
-            each = [contexts(self.scores, min(size, self.size - start), rng) for start in range(0, self.size, size)]
-            return np.concatenate(each).mean(axis=1) + self.scores.centre
+            return contexts(self.scores, self.size, rng).mean(axis=1) + self.scores.centre
         if self.fused is not None:
             size = max(1, _SPACE // self.dimensions)
             key = self.seed, 7 << 16 | number
