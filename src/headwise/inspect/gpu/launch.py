@@ -21,9 +21,13 @@ _CACHE, _CACHE_BOTH = 16 << 20, 8 << 20
 _AGAIN, _AGAIN_WARPS = 512, 1
 # Rows that are read at a time where nothing else is done with them.
 _READ = 128
+# Tiles that one program looks after that may have to do them again.
+_WATCHED = 8
+# Rows that a grid holds, whose second axis counts tiles of 64 of them.
+_MOST = 65535 * 64
 # By head width: rows, keys, warps, stages, registers a thread. Measured on one H200.
 _ROWS = {32: (128, 128, 8, 3, 128), 64: (128, 128, 8, 3, 128), 128: (128, 128, 8, 2, 128), 256: (128, 64, 8, 3, None)}
-_CONTEXT = {32: (128, 64, 8, 3, None), 64: (128, 64, 8, 3, None), 128: (64, 64, 4, 3, 168), 256: (128, 64, 8, 2, None)}
+_CONTEXT = {32: (128, 64, 8, 3, None), 64: (128, 64, 8, 3, None), 128: (128, 64, 8, 3, None), 256: (128, 64, 8, 2, None)}
 _NOISE = {32: (64, 64, 4, 3, 168), 64: (64, 64, 4, 3, 168), 128: (64, 64, 4, 2, None), 256: (64, 64, 8, 2, None)}
 _SINGLE = (64, 32, 4, 2, None)  # float32 needs twice the room
 
@@ -89,7 +93,7 @@ def _ready(task: Task) -> _Ready | None:
     kinds = {array.dtype for array in arrays}
     widest = max(array.shape[-1] for array in arrays)
     fits = len(kinds) == 1 and kinds <= {torch.bfloat16, torch.float16, torch.float32} and widest <= 256
-    if not fits or not 1e-6 < task.scale < 1e3 or task.keys.shape[2] >= 1 << 29:
+    if not fits or not 1e-6 < task.scale < 1e3 or task.keys.shape[2] >= 1 << 29 or task.queries.shape[2] > _MOST:
         return None
     found = tables(task.rule, task.queries.shape[0], torch)
     if found is None:
@@ -121,11 +125,11 @@ def _started(ready: _Ready, out: Array, code: Array) -> Array | None:
     options = {"num_warps": warps, "num_stages": stages} | ({} if registers is None else {"maxnreg": registers})
     z, shared = batch * heads, heads // groups
     each = keys * ready.width * ready.keys.element_size()
-    room = max(1, _CACHE // each if ready.values is None else _CACHE_BOTH // (2 * each))
-    together = min(z, room * shared)
+    room = shared * max(1, _CACHE // each if ready.values is None else _CACHE_BOTH // (2 * each))
+    together = max(some for some in range(1, min(z, room) + 1) if z % some == 0)
     sinks = out if task.sinks is None else task.sinks.to(torch.float32)
-    grid = (triton.cdiv(count, high) * z,)
-    sizes = (count, keys, task.scale, ready.cap, heads, shared, together, z)
+    grid = (together, triton.cdiv(count, high), z // together)
+    sizes = (count, task.scale, ready.cap, heads, shared, z)
     fixed = {
         "D": ready.width, "BM": high, "BN": wide, "CHUNK": CHUNK, "CAP": task.softcap is not None,
         "SINK": task.sinks is not None, "PRECISION": ready.precision, **options,
@@ -136,28 +140,14 @@ def _started(ready: _Ready, out: Array, code: Array) -> Array | None:
         return None
     values, noisy = _described(ready.values, wide), task.sensitivity
     sides = _described(_sides(ready.values, torch), wide) if noisy else values
-    half = ready.queries.dtype == torch.float16
     context = torch.empty(batch, heads, count, ready.width, device=out.device, dtype=ready.queries.dtype)
-    # 40 octaves are too many for float16.
-    longest = out if half else _longest(ready)
     done = torch.empty(grid, device=out.device, dtype=torch.int8)
-    for bounded in (False,) if half else (True, False):
-        contexts.statistics[grid](
-            queries, described, values, sides, sinks, ready.first, ready.last, longest, done, context, out, code, *sizes,
-            **fixed, NOISE=noisy, HALF=half, FIXED=bounded, REST=not (half or bounded),
-        )  # fmt: skip
+    fixed |= {"NOISE": noisy, "HALF": ready.queries.dtype == torch.float16}
+    given = (queries, described, values, sides, sinks, ready.first, ready.last, done, context, out, code, *sizes)
+    contexts.statistics[grid](*given, **fixed)
+    if not fixed["HALF"]:
+        contexts.rest[grid[0], triton.cdiv(grid[1], _WATCHED), grid[2]](*given, **fixed)
     return context
-
-
-def _longest(ready: _Ready) -> Array:
-    """Return the length of the longest key of each head."""
-    torch, keys = ready.task.torch, ready.keys
-    batch, groups, count, width = keys.shape
-    found = torch.zeros(batch * groups, device=keys.device, dtype=torch.int32)
-    lengths.longest[triton.cdiv(count, _READ), batch * groups](
-        keys, found, *keys.stride()[:3], count, groups, D=width, BR=_READ
-    )
-    return found.view(torch.float32)
 
 
 def _sides(values: Array, torch: Any) -> Array:

@@ -1,31 +1,18 @@
-"""GPU programs that read rows once before the main ones: the longest key, and squared lengths beside values."""
+"""The GPU program that puts squared lengths beside values."""
 
 import triton
 import triton.language as tl
 
 
-@triton.jit
-def _squares(X, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
-    """Return which rows a program has of which head, which of them there are, and their squared lengths."""
+@triton.jit(do_not_specialize=["N", "HEADS"])
+def sides(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
+    """Store for each row its squared length in three parts of its own type, then 1, then zeros: 16 columns."""
     z = tl.program_id(1)
     rows = tl.program_id(0) * BR + tl.arange(0, BR)
     live = rows < N
     X += (z // HEADS).to(tl.int64) * xb + (z % HEADS).to(tl.int64) * xh
     x = tl.load(X + rows[:, None].to(tl.int64) * xn + tl.arange(0, D)[None, :], mask=live[:, None], other=0.0).to(tl.float32)
-    return z, rows, live, tl.sum(x * x, 1)
-
-
-@triton.jit(do_not_specialize=["N", "HEADS"])
-def longest(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
-    """Raise for each head a number to its largest length; bits of floats that are not negative have their order."""
-    z, _, _, square = _squares(X, xb, xh, xn, N, HEADS, D, BR)
-    tl.atomic_max(OUT + z, tl.sqrt(tl.max(square, 0)).to(tl.int32, bitcast=True))
-
-
-@triton.jit(do_not_specialize=["N", "HEADS"])
-def sides(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
-    """Store for each row its squared length in three parts of its own type, then 1, then zeros: 16 columns."""
-    z, rows, live, left = _squares(X, xb, xh, xn, N, HEADS, D, BR)
+    left = tl.sum(x * x, 1)
     KIND: tl.constexpr = X.dtype.element_ty
     column = tl.arange(0, 16)[None, :]
     found = tl.where(column == 3, 1.0, tl.zeros([BR, 16], tl.float32))

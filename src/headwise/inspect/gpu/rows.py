@@ -3,9 +3,19 @@
 import triton
 import triton.language as tl
 
-from headwise.inspect.gpu.tiles import LOG2E, LOWEST, lanes, met, peaked, placed, ranged, scored, summed_up
-
-_SIZES = ["NQ", "NK", "HEADS", "SHARED", "TOGETHER", "Z"]
+from headwise.inspect.gpu.tiles import (
+    LOG2E,
+    LOWEST,
+    crossed,
+    hidden,
+    lanes,
+    met,
+    peaked,
+    placed,
+    ranged,
+    scored,
+    summed_up,
+)
 
 
 @triton.jit
@@ -27,15 +37,20 @@ def _taken(t, grows, start, top, second, chunk, l, e, p2, g, qs, BM: tl.constexp
     return new, second, chunk, l, e, p2, g
 
 
-@triton.jit(do_not_specialize=_SIZES)
-def statistics(queries, keys, SINKS, FIRST, LAST, OUT, CODE, NQ, NK, scale, cap, HEADS, SHARED, TOGETHER, Z,
+@triton.jit(do_not_specialize=["NQ", "HEADS", "SHARED", "Z"])
+def statistics(queries, keys, SINKS, FIRST, LAST, OUT, CODE, NQ, scale, cap, HEADS, SHARED, Z,
                D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr, CAP: tl.constexpr,
                SINK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """Everything about BM rows of one head except the single keys."""
-    z, entry, head, shared, r0 = placed(NQ, HEADS, SHARED, TOGETHER, Z, BM)
-    rows = r0 + tl.arange(0, BM)
-    first, last, start, whole, end, before, behind = ranged(FIRST, LAST, entry, rows, NQ, BN)
-    q = tl.reshape(queries.load([entry, head, r0, 0]), [BM, D])
+    z, tile = placed()
+    entry = z // HEADS
+    head = z % HEADS
+    shared = head // SHARED
+    rows = tile * BM + tl.arange(0, BM)
+    # Loaded before the queries are waited for.
+    first = tl.load(FIRST + entry * NQ + rows, mask=rows < NQ, other=0)
+    last = tl.load(LAST + entry * NQ + rows, mask=rows < NQ, other=0)
+    q = tl.reshape(queries.load([entry, head, tile * BM, 0]), [BM, D])
     top = tl.full([BM, 4], LOWEST, tl.float32)
     second = tl.full([BM, 4], LOWEST, tl.float32)
     chunk = tl.zeros([BM, 4], tl.int32)
@@ -44,12 +59,14 @@ def statistics(queries, keys, SINKS, FIRST, LAST, OUT, CODE, NQ, NK, scale, cap,
     p2 = tl.zeros([BM, 4], tl.float32)
     g = tl.zeros([BM, 4], tl.float32)
     qs = scale * LOG2E
+    places, whole, end = ranged(first, last, BN)
     for k in tl.range(whole, end, BN):
-        t, grows = scored(q, keys, entry, shared, k, first, last, cap, D, BN, CAP, False, PRECISION)
+        t, grows = scored(q, keys, entry, shared, k, cap, D, BN, CAP, PRECISION)
         top, second, chunk, l, e, p2, g = _taken(t, grows, k, top, second, chunk, l, e, p2, g, qs, BM, BN, CHUNK, CAP)
-    for i in tl.range(0, before + behind):
-        k = tl.where(i < before, start + i * BN, end + (i - before) * BN)
-        t, grows = scored(q, keys, entry, shared, k, first, last, cap, D, BN, CAP, True, PRECISION)
+    for i in tl.range(0, places[3]):
+        k = crossed(places, i, BN)
+        t, grows = scored(q, keys, entry, shared, k, cap, D, BN, CAP, PRECISION)
+        t, grows = hidden(t, grows, k, first, last, BN, CAP)
         top, second, chunk, l, e, p2, g = _taken(t, grows, k, top, second, chunk, l, e, p2, g, qs, BM, BN, CHUNK, CAP)
 
     most, other, code = met(top, second, chunk)

@@ -22,23 +22,33 @@ def lanes(x, BM: tl.constexpr, BN: tl.constexpr):
 
 
 @triton.jit
-def placed(NQ, HEADS, SHARED, TOGETHER, Z, BM: tl.constexpr):
-    """Return batch entry, head, key head and first row; heads whose keys fit the cache run together, long rows first."""
-    tiles = tl.cdiv(NQ, BM)
-    program = tl.program_id(0)
-    some = program // (tiles * TOGETHER)
-    count = tl.minimum(TOGETHER, Z - some * TOGETHER)
-    rest = program - some * tiles * TOGETHER
-    z = some * TOGETHER + rest % count
-    return z, z // HEADS, z % HEADS, (z % HEADS) // SHARED, (tiles - 1 - rest // count) * BM
+def halves(x, BM: tl.constexpr, BN: tl.constexpr):
+    """[BM, BN] as two [BM, BN / 2], left and right."""
+    return tl.split(tl.permute(tl.reshape(x, [BM, 2, BN // 2]), (0, 2, 1)))
 
 
 @triton.jit
-def ranged(FIRST, LAST, entry, rows, NQ, BN: tl.constexpr):
-    """Return the rows' ranges of keys, and how blocks lie: `before` of them from `start`, whole ones, `behind` from `end`."""
-    live = rows < NQ
-    first = tl.load(FIRST + entry * NQ + rows, mask=live, other=0)
-    last = tl.load(LAST + entry * NQ + rows, mask=live, other=0)
+def joined(left, right, BM: tl.constexpr, BN: tl.constexpr):
+    """Undo `halves`."""
+    return tl.reshape(tl.permute(tl.join(left, right), (0, 2, 1)), [BM, BN])
+
+
+@triton.jit
+def placed():
+    """Return batch entry and head in one, and a tile of rows.
+
+    Programs start in the order of their first number, then the second: heads whose keys fit the cache run together, long rows
+    first.
+    """
+    return tl.program_id(2) * tl.num_programs(0) + tl.program_id(0), tl.num_programs(1) - 1 - tl.program_id(1)
+
+
+@triton.jit
+def ranged(first, last, BN: tl.constexpr):
+    """Return how blocks of keys lie in the rows' ranges: those that limits cross as `crossed` takes them, and whole ones.
+
+    Where limits cross none, the first whole one counts as crossed.
+    """
     sees = last > first
     start = tl.min(tl.where(sees, first, FAR), 0) // BN * BN
     stop = tl.cdiv(tl.max(tl.where(sees, last, 0), 0), BN) * BN
@@ -47,12 +57,21 @@ def ranged(FIRST, LAST, entry, rows, NQ, BN: tl.constexpr):
     none = end <= whole
     whole = tl.where(none, stop, whole)
     end = tl.where(none, stop, end)
-    return first, last, start, whole, end, tl.maximum(whole - start, 0) // BN, tl.maximum(stop - end, 0) // BN
+    whole += tl.where((start == whole) & (end == stop) & (start < stop), BN, 0)
+    before = tl.maximum(whole - start, 0) // BN
+    return (start, before, end, before + tl.maximum(stop - end, 0) // BN), whole, end
 
 
 @triton.jit
-def scored(q, keys, entry, head, start, first, last, cap, D: tl.constexpr, BN: tl.constexpr, CAP: tl.constexpr,
-           MASK: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+def crossed(places, i, BN: tl.constexpr):
+    """Return the first key of the i-th block that limits cross: `before` of them from `start`, the others from `end`."""
+    start, before, end, _ = places
+    return tl.where(i < before, start + i * BN, end + (i - before) * BN)
+
+
+@triton.jit
+def scored(q, keys, entry, head, start, cap, D: tl.constexpr, BN: tl.constexpr, CAP: tl.constexpr,
+           PRECISION: tl.constexpr):  # fmt: skip
     """Raw scores of a block of keys, and how fast each grows with the length of its key (the score itself without a cap)."""
     k = tl.reshape(keys.load([entry, head, start, 0]), [BN, D])
     t = tl.dot(q, k.T, input_precision=PRECISION)
@@ -62,38 +81,44 @@ def scored(q, keys, entry, head, start, first, last, cap, D: tl.constexpr, BN: t
         y = 1.0 / (tl.exp2(t * (2.0 * LOG2E / cap)) + 1.0)
         grows = t * 4.0 * y * (1.0 - y)
         t = cap - 2.0 * cap * y
-    if MASK:
-        columns = start + tl.arange(0, BN)
-        seen = (columns[None, :] >= first[:, None]) & (columns[None, :] < last[:, None])
-        t = tl.where(seen, t, HIDDEN)
-        grows = tl.where(seen, grows, 0.0) if CAP else t
     return t, grows
 
 
 @triton.jit
-def _halved(x, lost, BM: tl.constexpr, C: tl.constexpr):
-    """Let neighbours meet: the larger go on, the best of the smaller is remembered."""
+def hidden(t, grows, start, first, last, BN: tl.constexpr, CAP: tl.constexpr):
+    """Hide the keys of a block that rows may not look at."""
+    columns = start + tl.arange(0, BN)
+    seen = (columns[None, :] >= first[:, None]) & (columns[None, :] < last[:, None])
+    t = tl.where(seen, t, HIDDEN)
+    grows = tl.where(seen, grows, 0.0) if CAP else t
+    return t, grows
+
+
+@triton.jit
+def _halved(x, at, second, BM: tl.constexpr, C: tl.constexpr):
+    """Let neighbours meet: the larger go on with their places, the best of the smaller is remembered."""
     a, b = tl.split(tl.reshape(x, [BM, 4, C // 2, 2]))
-    return tl.maximum(a, b), tl.maximum(lost, tl.max(tl.minimum(a, b), 2))
+    i, j = tl.split(tl.reshape(at, [BM, 4, C // 2, 2]))
+    return tl.maximum(a, b), tl.where(b > a, j, i), tl.maximum(second, tl.max(tl.minimum(a, b), 2))
 
 
 @triton.jit
 def peaked(x, start, top, second, chunk, BM: tl.constexpr, BN: tl.constexpr, CHUNK: tl.constexpr):
     """Update maxima of chunks of CHUNK keys of a lane: the largest, the second largest, and the number of the best chunk."""
     C: tl.constexpr = BN // 4 // CHUNK
-    largest = tl.max(tl.reshape(x, [BM, 4, C, CHUNK]), 3)
-    lost = tl.full([BM, 4], LOWEST, tl.float32)
-    left = largest
+    left = tl.max(tl.reshape(x, [BM, 4, C, CHUNK]), 3)
+    at = tl.broadcast_to(tl.arange(0, C)[None, None, :], [BM, 4, C])
+    if C >= 16:
+        left, at, second = _halved(left, at, second, BM, 16)
     if C >= 8:
-        left, lost = _halved(left, lost, BM, 8)
+        left, at, second = _halved(left, at, second, BM, 8)
     if C >= 4:
-        left, lost = _halved(left, lost, BM, 4)
+        left, at, second = _halved(left, at, second, BM, 4)
     if C >= 2:
-        left, lost = _halved(left, lost, BM, 2)
+        left, at, second = _halved(left, at, second, BM, 2)
     best = tl.reshape(left, [BM, 4])
-    at = tl.max(tl.where(largest == best[:, :, None], tl.arange(0, C)[None, None, :], 0), 2)
-    second = tl.maximum(second, tl.maximum(lost, tl.minimum(top, best)))
-    chunk = tl.where(best > top, start // (4 * CHUNK) + at, chunk)
+    second = tl.maximum(second, tl.minimum(top, best))
+    chunk = tl.where(best > top, start // (4 * CHUNK) + tl.reshape(at, [BM, 4]), chunk)
     return tl.maximum(top, best), second, chunk
 
 
