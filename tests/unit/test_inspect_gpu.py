@@ -97,8 +97,39 @@ class Watched:
         return started
 
 
+def single_keys():
+    """The program for single keys by itself, for all types and widths: the interpreter has no products of bfloat16."""
+    from headwise.inspect.gpu import rows
+
+    count, nothing = 40, torch.zeros(1, 40, dtype=torch.int32)
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        for width in (32, 64, 128, 256):
+            q, k = torch.randn(1, 2, count, width).to(dtype), torch.randn(1, 1, count, width).to(dtype)
+            scores = 0.02 * q[0].double() @ k[0, 0].double().T
+            code = torch.randint(4, (2, count), dtype=torch.int32)
+            spread = torch.tensor([0, 1, 8, 9, 16, 17, 24, 25])
+            best = (code[..., None] * 2 + spread).long()
+            out, weights, found = torch.zeros(6, 2, count), torch.empty(4, 2, count), code.clone()
+            out[5] = -10
+            wide = min(width, 64)
+            rows.single_keys[(-(-count * wide // 256), 2)](
+                q, k, nothing, nothing + count, nothing, out, found, weights, *q.stride()[:3], *k.stride()[:3], count, count,
+                0.02, 1.0, 2, 2, 2, D=width, BR=256 // wide, W=wide, CHUNK=8, CAP=False,
+            )  # fmt: skip
+            of_best = scores.gather(-1, best).sort(descending=True)
+            assert bool((found == best.gather(-1, of_best.indices)[..., 0]).all()), (dtype, width)
+            wanted = {
+                "second": of_best.values[..., 1] - out[5],
+                "first": scores[..., 0].exp() - weights[0],
+                "own": torch.diagonal(scores, dim1=1, dim2=2).exp() - weights[1],
+                "previous": torch.diagonal(scores, -1, dim1=1, dim2=2).exp() - weights[2, :, 1:],
+            }
+            for name, error in wanted.items():
+                assert bool(error.abs().max() < 2e-5), (dtype, width, name, float(error.abs().max()))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton is made for Linux only")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, "single keys"])
 def test_programs_agree_with_blocks(name):
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     done = subprocess.run(
@@ -127,4 +158,4 @@ def test_ranges_say_what_rules_say():
 
 
 if __name__ == "__main__":
-    compare(sys.argv[1])
+    single_keys() if sys.argv[1] == "single keys" else compare(sys.argv[1])

@@ -17,8 +17,8 @@ from headwise.inspect.task import Rows, Task
 CHUNK = 8
 # Bytes of keys, or of keys and values, of heads that run together, so that the second-level cache holds them.
 _CACHE, _CACHE_BOTH = 16 << 20, 8 << 20
-# Coordinates of queries whose best chunks are looked at again together, and warps that do so.
-_AGAIN, _AGAIN_WARPS = 512, 1
+# Coordinates that a warp reads at a time when best chunks are looked at again, at most so many of one row.
+_AGAIN, _AGAIN_WIDE = 256, 64
 # Rows that are read at a time where nothing else is done with them.
 _READ = 128
 # Tiles that one program looks after that may have to do them again.
@@ -165,11 +165,12 @@ def _single_keys(ready: _Ready, out: Array, code: Array) -> Array:
     task, torch = ready.task, ready.task.torch
     batch, heads, count, width = ready.queries.shape
     weights = torch.empty(4, *code.shape, device=out.device, dtype=torch.float32)
-    high = max(1, _AGAIN // width)
+    wide = min(width, _AGAIN_WIDE)
+    high = _AGAIN // wide
     plain_rows.single_keys[(triton.cdiv(count, high), batch * heads)](
         ready.queries, ready.keys, ready.first, ready.last, ready.text, out, code, weights, *ready.queries.stride()[:3],
         *ready.keys.stride()[:3], count, ready.keys.shape[2], task.scale, ready.cap, heads, heads // ready.keys.shape[1],
-        batch * heads, D=width, BR=high, CHUNK=CHUNK, CAP=task.softcap is not None, num_warps=_AGAIN_WARPS,
+        batch * heads, D=width, BR=high, W=wide, CHUNK=CHUNK, CAP=task.softcap is not None, num_warps=1,
     )  # fmt: skip
     return weights
 

@@ -79,10 +79,29 @@ def statistics(queries, keys, SINKS, FIRST, LAST, OUT, CODE, NQ, scale, cap, HEA
 
 
 @triton.jit
-def _one(q, K, at, seen, stride, scale, cap, D: tl.constexpr, CAP: tl.constexpr):
+def _read(X, at, stride, D: tl.constexpr, W: tl.constexpr):
+    """Return rows as float32 in parts: of all of them, a warp reads W coordinates at a time."""
+    parts = ()
+    for n in tl.static_range(D // W):
+        if X.dtype.element_ty == tl.bfloat16:
+            # Two numbers are the halves of one word; one instruction each takes them out.
+            X2 = X.to(tl.pointer_type(tl.int32), bitcast=True)
+            words = tl.load(X2 + at[:, None].to(tl.int64) * (stride // 2) + (tl.arange(0, W // 2) + n * (W // 2))[None, :])
+            parts += ((words << 16).to(tl.float32, bitcast=True), (words & -65536).to(tl.float32, bitcast=True))
+        else:
+            x = tl.load(X + at[:, None].to(tl.int64) * stride + (tl.arange(0, W) + n * W)[None, :])
+            parts += (x.to(tl.float32),)
+    return parts
+
+
+@triton.jit
+def _one(q, K, at, stride, scale, cap, D: tl.constexpr, W: tl.constexpr, CAP: tl.constexpr):
     """Return the score of one key for each row."""
-    k = tl.load(K + at[:, None].to(tl.int64) * stride + tl.arange(0, D)[None, :], mask=seen[:, None], other=0.0)
-    t = tl.sum(q * k.to(tl.float32), 1)
+    k = _read(K, at, stride, D, W)
+    t = q[0] * k[0]
+    for n in tl.static_range(1, len(q)):
+        t += q[n] * k[n]
+    t = tl.sum(t, 1)
     if CAP:
         t = cap - 2.0 * cap / (tl.exp2(t * (2.0 * LOG2E / cap)) + 1.0)
     return t * scale
@@ -90,7 +109,8 @@ def _one(q, K, at, seen, stride, scale, cap, D: tl.constexpr, CAP: tl.constexpr)
 
 @triton.jit(do_not_specialize=["NQ", "NK", "HEADS", "SHARED", "Z"])
 def single_keys(Q, K, FIRST, LAST, HEAD_OF_TEXT, OUT, CODE, WEIGHTS, qb, qh, qn, kb, kh, kn, NQ, NK, scale, cap, HEADS,
-                SHARED, Z, D: tl.constexpr, BR: tl.constexpr, CHUNK: tl.constexpr, CAP: tl.constexpr):  # fmt: skip
+                SHARED, Z, D: tl.constexpr, BR: tl.constexpr, W: tl.constexpr, CHUNK: tl.constexpr,
+                CAP: tl.constexpr):  # fmt: skip
     """Find the top key and the second score in the best chunk, and the weights of first, own, previous and top key."""
     z = tl.program_id(1)
     entry = z // HEADS
@@ -104,7 +124,7 @@ def single_keys(Q, K, FIRST, LAST, HEAD_OF_TEXT, OUT, CODE, WEIGHTS, qb, qh, qn,
     step = Z.to(tl.int64) * NQ
     Q += entry.to(tl.int64) * qb + head.to(tl.int64) * qh
     K += entry.to(tl.int64) * kb + (head // SHARED).to(tl.int64) * kh
-    q = tl.load(Q + rows[:, None].to(tl.int64) * qn + tl.arange(0, D)[None, :], mask=live[:, None], other=0.0).to(tl.float32)
+    q = _read(Q, tl.minimum(rows, NQ - 1), qn, D, W)
     code = tl.load(CODE + o, mask=live, other=0)
     second = tl.load(OUT + 5 * step + o, mask=live, other=0.0)
     best = tl.full([BR], LOWEST, tl.float32)
@@ -113,7 +133,7 @@ def single_keys(Q, K, FIRST, LAST, HEAD_OF_TEXT, OUT, CODE, WEIGHTS, qb, qh, qn,
     for y in tl.static_range(CHUNK):
         key = base + (y // 2) * 8 + y % 2
         seen = live & (key >= first) & (key < last)
-        s = tl.where(seen, _one(q, K, key, seen, kn, scale, cap, D, CAP), LOWEST)
+        s = tl.where(seen, _one(q, K, tl.where(seen, key, 0), kn, scale, cap, D, W, CAP), LOWEST)
         second = tl.maximum(second, tl.minimum(best, s))
         at = tl.where(s > best, key, at)
         best = tl.maximum(best, s)
@@ -128,5 +148,5 @@ def single_keys(Q, K, FIRST, LAST, HEAD_OF_TEXT, OUT, CODE, WEIGHTS, qb, qh, qn,
     for n in tl.static_range(3):
         key = text if n == 0 else place - (n - 1)
         seen = live & (key >= first) & (key < last)
-        s = _one(q, K, key, seen, kn, scale, cap, D, CAP)
+        s = _one(q, K, tl.where(seen, key, 0), kn, scale, cap, D, W, CAP)
         tl.store(WEIGHTS + n * step + o, tl.where(seen, tl.exp(s - lse), 0.0), mask=live)

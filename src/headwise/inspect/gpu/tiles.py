@@ -50,10 +50,16 @@ def ranged(first, last, BN: tl.constexpr):
     Where limits cross none, the first whole one counts as crossed.
     """
     sees = last > first
-    start = tl.min(tl.where(sees, first, FAR), 0) // BN * BN
-    stop = tl.cdiv(tl.max(tl.where(sees, last, 0), 0), BN) * BN
-    whole = tl.cdiv(tl.max(tl.where(sees, first, 0), 0), BN) * BN
-    end = tl.min(tl.where(sees, last, FAR), 0) // BN * BN
+    # Four maxima found as one: rows wait for each other once.
+    firsts = tl.join(tl.where(sees, first, 0), tl.where(sees, -first, -FAR))
+    lasts = tl.join(tl.where(sees, last, 0), tl.where(sees, -last, -FAR))
+    of_firsts, of_lasts = tl.split(tl.max(tl.join(firsts, lasts), 0))
+    latest, earliest = tl.split(of_firsts)
+    stop, end = tl.split(of_lasts)
+    start = -earliest // BN * BN
+    stop = tl.cdiv(stop, BN) * BN
+    whole = tl.cdiv(latest, BN) * BN
+    end = -end // BN * BN
     none = end <= whole
     whole = tl.where(none, stop, whole)
     end = tl.where(none, stop, end)
