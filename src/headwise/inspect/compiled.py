@@ -115,35 +115,20 @@ class _CompiledTile(Tile):
         seen = top >= 0
         peak = np.where(seen, known[:, 0], 0.0)
         if len(added) == 2:
-            self._others = _Others(keys, values, spans, known.copy(), added.astype(np.float64))
+            self._others = _Others(keys, values, spans, known.copy(), top, added)
         known[:, 2] += seen
         known[:, 4] += seen
         known[:, 5] += peak * peak
         if len(added):
-            added[0] += seen[:, None] * values[top]
-            self.context = torch.from_numpy(added[0])[None]
+            self.context = torch.from_numpy(added[0] + seen[:, None] * values[top])[None]
         best, second, total, moment, square, gain, _ = (torch.from_numpy(column)[None] for column in known.T)
         self.sums = Sums(best, second, torch.from_numpy(top)[None], total, moment, square, gain)
         self.singles = [torch.from_numpy(row)[None] for row in singles]
 
     def sensitivity(self, share: Array, sink: Array) -> Array:
         """Return the sensitivity, from what the top key and all others add."""
-        top, others = self.state[2], self._others
-        share, sink, seen = share[0].double().numpy(), sink[0].double().numpy(), top >= 0
-        known, (context, spread) = others.known, others.added
-        best = np.where(seen[:, None], others.values[top], 0.0)
-        peak = np.where(seen, known[:, 0], 0.0)
-        # The top value minus the context, from the weight that is not the top key's.
-        away = (share * known[:, 2] + sink)[:, None] * best - share[:, None] * context
-        middle = best - away
-        plain = known[:, 6] + (middle * middle).sum(-1) * known[:, 5]
-        found = share**2 * (plain - 2 * (middle * spread).sum(-1) + peak**2 * (away * away).sum(-1))
-        # Other values near the context cancel in float32: such rows are summed up again.
-        again = np.flatnonzero(share**2 * plain > _CANCELLED * found)
-        for start in range(0, len(again), _TOGETHER):
-            some = again[start : start + _TOGETHER]
-            found[some] = others.again(self.own_queries[some], some, 1 - sink[some])
-        return self.task.torch.from_numpy(np.maximum(found, 0.0))[None]
+        found = self._others.sensitivity(self.own_queries, share[0].double().numpy(), sink[0].double().numpy())
+        return self.task.torch.from_numpy(found)[None]
 
 
 @dataclass(frozen=True)
@@ -154,7 +139,20 @@ class _Others:
     values: np.ndarray
     spans: np.ndarray
     known: np.ndarray
+    top: np.ndarray
     added: np.ndarray
+
+    def sensitivity(self, queries: np.ndarray, share: np.ndarray, sink: np.ndarray) -> np.ndarray:
+        """Return the sensitivity; `share` is the top key's weight, `sink` that of the sink."""
+        from headwise.inspect import fused  # noqa: PLC0415  compiles on first use
+
+        found, plain = fused.sensitivities(self.values, self.known, self.top, self.added, share, sink)
+        # Other values near the context cancel in float32: such rows are summed up again.
+        again = np.flatnonzero(plain > _CANCELLED * found)
+        for start in range(0, len(again), _TOGETHER):
+            some = again[start : start + _TOGETHER]
+            found[some] = self.again(queries[some], some, 1 - sink[some])
+        return np.maximum(found, 0.0)
 
     def again(self, queries: np.ndarray, rows: np.ndarray, real: np.ndarray) -> np.ndarray:
         """Return the sensitivity of some rows from sums in float64; `real` is the weight that no sink takes."""

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from headwise.core.loops import LOWEST, F, I, as_number, as_word, exponential, largest, ordered
+from headwise.core.loops import F, exponential, largest
 
 _STRICT = {"contract"}
 _LOOSE = {"contract", "reassoc", "nnan", "nsz"}
@@ -11,20 +11,22 @@ _LOOSE = {"contract", "reassoc", "nnan", "nsz"}
 _FAR = F(-40.0)
 # Rows and keys of one block; measured on two cores with 1 MB of second-level cache each.
 HEIGHT, WIDTH = 128, 512
+# Scores among which the largest is looked for one by one.
+PIECE = 64
 # The columns of `known`.
 PEAK, SECOND, TOTAL, MOMENT, SQUARE, GAIN, SPREAD = range(7)
 
 
 @njit(nogil=True)
-def _second(x, best):  # type: ignore[no-untyped-def]
-    """Return the second largest of some float32, given the largest."""
-    most, equal, top = ordered(as_word(best)), I(0), LOWEST
-    for i in range(len(x)):
-        key = ordered(as_word(x[i]))
-        equal += I(key == most)
-        key = LOWEST if key == most else key
-        top = key if key > top else top
-    return best if equal > 1 else as_number(ordered(top))
+def _place(x, best):  # type: ignore[no-untyped-def]
+    """Return where the largest of some float32 is first; maxima of pieces are compared first, many at a time."""
+    start = 0
+    while start + PIECE < len(x) and largest(x[start : start + PIECE]) < best:
+        start += PIECE
+    for i in range(start, len(x)):
+        if x[i] == best:
+            return i
+    return -1
 
 
 @njit(nogil=True, fastmath=_STRICT)
@@ -88,13 +90,14 @@ def _row(x, terms, start, r, values, lengths, known, top, sums):  # type: ignore
     """
     best, own = largest(x), -1
     if best > known[SECOND]:
-        known[SECOND] = max(min(np.float64(best), known[PEAK]), known[SECOND], np.float64(_second(x, best)))
-    if best > known[PEAK]:
-        _raised(known, np.float64(best), sums, values, lengths, top[r])
-        for i in range(len(x)):
-            if x[i] == best:
-                own, top[r] = i, start + i
-                break
+        at = _place(x, best)
+        known[SECOND] = max(min(np.float64(best), known[PEAK]), known[SECOND])
+        for rest in (x[:at], x[at + 1 :]):
+            if len(rest):
+                known[SECOND] = max(known[SECOND], np.float64(largest(rest)))
+        if best > known[PEAK]:
+            _raised(known, np.float64(best), sums, values, lengths, top[r])
+            own, top[r] = at, start + at
     peak = F(known[PEAK])
     _exponentials(x, peak, terms)
     if own >= 0:
@@ -157,6 +160,38 @@ def tile(queries, keys, values, lengths, spans, places, state, space):  # type: 
                     out = product[: products * high]
                     np.dot(block[:products].reshape(products * high, stop - start), values[start:stop], out)
                     sums[:, rows : rows + high] += out.reshape(products, high, width)
+
+
+@njit(nogil=True, cache=True, fastmath=_LOOSE)
+def sensitivities(values, known, top, added, share, sink):  # type: ignore[no-untyped-def]
+    """Return the sensitivity of rows, and what it is without the part that is taken away from it.
+
+    Parameters
+    ----------
+    values
+        (k, v).
+    known, top, added
+        What `tile` found of all keys but the top ones, and those.
+    share, sink
+        (rows,) weights: of the top key, and of a sink.
+    """
+    found = np.zeros((2, len(known)))
+    for r in range(len(known)):
+        if top[r] < 0:
+            continue
+        # The top value minus the context comes from the weight that is not the top key's.
+        rest = share[r] * known[r, TOTAL] + sink[r]
+        cross = middle = away = 0.0
+        for j in range(values.shape[1]):
+            best = np.float64(values[top[r], j])
+            apart = rest * best - share[r] * np.float64(added[0, r, j])
+            cross += (best - apart) * np.float64(added[1, r, j])
+            middle += (best - apart) ** 2
+            away += apart * apart
+        plain = known[r, SPREAD] + middle * known[r, GAIN]
+        found[0, r] = share[r] ** 2 * (plain - 2 * cross + known[r, PEAK] ** 2 * away)
+        found[1, r] = share[r] ** 2 * plain
+    return found
 
 
 @njit(nogil=True, cache=True)
