@@ -139,14 +139,16 @@ def _tile(queries, keys, values, sides, SINKS, FIRST, LAST, DONE, CONTEXT, OUT, 
     peak, ref, sums, products = _swept(q, keys, values, sides, entry, shared, first, last, scale, cap, D, BM, BN, CHUNK, CAP,
                                        NOISE, HALF, FIXED, PRECISION)  # fmt: skip
     most, other, code = met(peak[0], peak[1], peak[2])
+    gain = tl.sum(sums[3], 1)
     if FIXED:
-        near = ((most - ref) * (scale * LOG2E) < ROOM) | (last <= first)
-        tl.store(DONE + z * tl.cdiv(NQ, BM) + tile, tl.min(near.to(tl.int32), 0).to(tl.int8))
+        # Raw scores squared may overflow before weights do.
+        near = ((most - ref) * (scale * LOG2E) < ROOM) & (gain < 1e30)
+        tl.store(DONE + z * tl.cdiv(NQ, BM) + tile, tl.min((near | (last <= first)).to(tl.int32), 0).to(tl.int8))
     l = tl.sum(sums[0], 1)
     acc, wide, side = products
     sink = tl.load(SINKS + head) if SINK else 0.0
     share = summed_up(OUT, CODE, o, step, live, last > first, most, ref, other, code, l, tl.sum(sums[1], 1),
-                      tl.sum(sums[2], 1), tl.sum(sums[3], 1), scale, sink, SINK)  # fmt: skip
+                      tl.sum(sums[2], 1), gain, scale, sink, SINK)  # fmt: skip
     # Relative to a running maximum the largest p is 1, else it is rounded. Where it is nearly all there is, the context is a
     # value and the spread about it a small difference, if contexts are divided by what p was rounded to.
     p = tl.exp2(most * (scale * LOG2E) - ref * (scale * LOG2E))
