@@ -19,6 +19,8 @@ CHUNK = 8
 _CACHE, _CACHE_BOTH = 16 << 20, 8 << 20
 # Coordinates that a warp reads at a time when best chunks are looked at again, at most so many of one row.
 _AGAIN, _AGAIN_WIDE = 256, 64
+# A product and a sum may be one instruction; some releases of Triton warn, and later ones refuse, unless told so.
+_FUSED = {"enable_fp_fusion": True}
 # Rows that are read at a time where nothing else is done with them.
 _READ = 128
 # Tiles that one program looks after that may have to do them again.
@@ -122,7 +124,7 @@ def _started(ready: _Ready, out: Array, code: Array) -> Array | None:
     batch, heads, count, _ = ready.queries.shape
     groups, keys = ready.keys.shape[1:3]
     high, wide, warps, stages, registers = ready.tile
-    options = {"num_warps": warps, "num_stages": stages} | ({} if registers is None else {"maxnreg": registers})
+    options = _FUSED | {"num_warps": warps, "num_stages": stages} | ({} if registers is None else {"maxnreg": registers})
     z, shared = batch * heads, heads // groups
     each = keys * ready.width * ready.keys.element_size()
     room = shared * max(1, _CACHE // each if ready.values is None else _CACHE_BOTH // (2 * each))
@@ -155,7 +157,7 @@ def _sides(values: Array, torch: Any) -> Array:
     batch, groups, count, width = values.shape
     found = torch.empty(batch, groups, count, 16, device=values.device, dtype=values.dtype)
     lengths.sides[triton.cdiv(count, _READ), batch * groups](
-        values, found, *values.stride()[:3], count, groups, D=width, BR=_READ
+        values, found, *values.stride()[:3], count, groups, D=width, BR=_READ, **_FUSED
     )
     return found
 
@@ -171,6 +173,7 @@ def _single_keys(ready: _Ready, out: Array, code: Array) -> Array:
         ready.queries, ready.keys, ready.first, ready.last, ready.text, out, code, weights, *ready.queries.stride()[:3],
         *ready.keys.stride()[:3], count, ready.keys.shape[2], task.scale, ready.cap, heads, heads // ready.keys.shape[1],
         batch * heads, D=width, BR=high, W=wide, CHUNK=CHUNK, CAP=task.softcap is not None, num_warps=1,
+        **_FUSED,
     )  # fmt: skip
     return weights
 
