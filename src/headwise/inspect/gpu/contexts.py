@@ -3,6 +3,7 @@
 import triton
 import triton.language as tl
 
+from headwise.inspect.gpu.lengths import unit
 from headwise.inspect.gpu.tiles import (
     LOG2E,
     LOWEST,
@@ -159,11 +160,14 @@ def _tile(queries, keys, values, sides, SINKS, FIRST, LAST, DONE, CONTEXT, OUT, 
         # sum w |v - c|^2 = sum w |v|^2 - 2 c . sum w v + |c|^2 sum w; the side product holds |v|^2 in three parts, then 1.
         column = tl.arange(0, 16)[None, :]
         weight = tl.sum(tl.where(column == 3, side, 0.0), 1)
-        square = tl.sum(tl.where(column < 3, side, 0.0), 1)
+        KIND: tl.constexpr = CONTEXT.dtype.element_ty
+        units = tl.where(column == 0, unit(0, KIND), tl.where(column == 1, unit(1, KIND), unit(2, KIND)))
+        square = tl.sum(tl.where(column < 3, side * units, 0.0), 1)
         spread = square - 2.0 * tl.sum(wide * c, 1) + weight * tl.sum(c * c, 1)
         if not HALF:
             spread = spread * (scale * scale)
-        tl.store(OUT + 6 * step + o, tl.where(share > 0, tl.maximum(spread, 0.0) * share * share, 0.0), mask=live)
+        spread = tl.where(spread < 0, 0.0, spread)  # not a maximum, which would turn NaN into 0
+        tl.store(OUT + 6 * step + o, tl.where(share > 0, spread * share * share, 0.0), mask=live)
 
 
 @triton.jit(do_not_specialize=["NQ", "HEADS", "SHARED", "Z"])

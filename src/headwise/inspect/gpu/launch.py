@@ -83,6 +83,8 @@ def rows(task: Task) -> Rows | None:
         weights = _single_keys(ready, out, code)
     except OutOfResources:  # a GPU with less memory beside its cores
         return None
+    if noisy and ready.queries.dtype == torch.float16 and not bool(torch.isfinite(out[6]).all()):
+        return None  # squares of scores above 256 are too much for float16
     if task.tick is not None:
         task.tick(batch * heads * count, batch * heads * count)
     shape = (batch, heads, count)

@@ -4,9 +4,19 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def unit(n: tl.constexpr, kind: tl.constexpr):
+    """Return the unit of a part of a squared length: the largest parts of float16 are of large numbers, but no others lose."""
+    HALF: tl.constexpr = kind == tl.float16
+    return 65536.0 if HALF and n == 0 else 32.0 if HALF and n == 1 else 1.0
+
+
 @triton.jit(do_not_specialize=["N", "HEADS"])
 def sides(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
-    """Store for each row its squared length in three parts of its own type, then 1, then zeros: 16 columns."""
+    """Store for each row its squared length in three parts of its own type, then 1, then zeros: 16 columns.
+
+    Parts are in units of `unit`: float16 would not hold squares of lengths above 256.
+    """
     z = tl.program_id(1)
     rows = tl.program_id(0) * BR + tl.arange(0, BR)
     live = rows < N
@@ -17,8 +27,8 @@ def sides(X, OUT, xb, xh, xn, N, HEADS, D: tl.constexpr, BR: tl.constexpr):
     column = tl.arange(0, 16)[None, :]
     found = tl.where(column == 3, 1.0, tl.zeros([BR, 16], tl.float32))
     for n in tl.static_range(3):
-        part = left.to(KIND).to(tl.float32)
+        part = (left / unit(n, KIND)).to(KIND).to(tl.float32)
         found = tl.where(column == n, part[:, None], found)
-        left -= part
+        left -= part * unit(n, KIND)
     place = z.to(tl.int64) * N + rows
     tl.store(OUT + place[:, None] * 16 + column, found.to(KIND), mask=live[:, None])

@@ -60,7 +60,7 @@ def ranged(first, last, BN: tl.constexpr):
     stop = tl.cdiv(stop, BN) * BN
     whole = tl.cdiv(latest, BN) * BN
     end = -end // BN * BN
-    none = end <= whole
+    none = end <= tl.maximum(whole, start)  # so too where no row sees a key: `start` is far then, and `stop` is 0
     whole = tl.where(none, stop, whole)
     end = tl.where(none, stop, end)
     whole += tl.where((start == whole) & (end == stop) & (start < stop), BN, 0)
@@ -83,10 +83,11 @@ def scored(q, keys, entry, head, start, cap, D: tl.constexpr, BN: tl.constexpr, 
     t = tl.dot(q, k.T, input_precision=PRECISION)
     grows = t
     if CAP:
-        # tanh(x) = 1 - 2 / (e^2x + 1), and 1 - tanh(x)^2 = 4 y (1 - y) with y = 1 / (e^2x + 1).
-        y = 1.0 / (tl.exp2(t * (2.0 * LOG2E / cap)) + 1.0)
-        grows = t * 4.0 * y * (1.0 - y)
-        t = cap - 2.0 * cap * y
+        # With e = e^-2|x|, tanh|x| = (1 - e) / (1 + e), and 1 - tanh(x)^2 = 4 e / (1 + e)^2: nothing cancels where caps bite.
+        e = tl.exp2(tl.abs(t) * (-2.0 * LOG2E / cap))
+        y = 1.0 / (1.0 + e)
+        grows = t * 4.0 * e * y * y
+        t = tl.where(t < 0, -cap, cap) * (1.0 - e) * y
     return t, grows
 
 
@@ -162,7 +163,8 @@ def summed_up(OUT, CODE, o, step, live, sees, most, ref, other, code, l, e, p2, 
     own = tl.where(sees, own / total, 0.0)
     tl.store(OUT + o, tl.where(sees, most * scale, 0.0), mask=live)
     tl.store(OUT + step + o, tl.where(sees, high + tl.log(total), empty), mask=live)
-    tl.store(OUT + 2 * step + o, tl.where(sees, tl.maximum(tl.log(total) + (high - mean), 0.0), 0.0), mask=live)
+    entropy = tl.log(total) + (high - mean)
+    tl.store(OUT + 2 * step + o, tl.where(sees & ~(entropy < 0), entropy, 0.0), mask=live)
     tl.store(OUT + 3 * step + o, tl.where(sees, p2 * share * share + own * own, 0.0), mask=live)
     tl.store(OUT + 4 * step + o, tl.where(sees, g * share * share * (scale * scale), 0.0), mask=live)
     tl.store(OUT + 5 * step + o, other * scale, mask=live)
