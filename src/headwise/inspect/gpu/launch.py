@@ -19,7 +19,7 @@ CHUNK = 8
 _CACHE, _CACHE_BOTH = 16 << 20, 8 << 20
 # Coordinates that a warp reads at a time when best chunks are looked at again, at most so many of one row.
 _AGAIN, _AGAIN_WIDE = 256, 64
-# A product and a sum may be one instruction; some releases of Triton warn, and later ones refuse, unless told so.
+# A product and a sum may be one instruction: Triton 3.9 warns, and later releases make two of them, unless told so.
 _FUSED = {"enable_fp_fusion": True}
 # Rows that are read at a time where nothing else is done with them.
 _READ = 128

@@ -6,7 +6,7 @@ import triton.language as tl
 
 @triton.jit
 def unit(n: tl.constexpr, kind: tl.constexpr):
-    """Return the unit of a part of a squared length: the largest parts of float16 are of large numbers, but no others lose."""
+    """Return the unit of a part of a squared length: in float16 the first parts hold what is too large for the last one."""
     HALF: tl.constexpr = kind == tl.float16
     return 65536.0 if HALF and n == 0 else 32.0 if HALF and n == 1 else 1.0
 
